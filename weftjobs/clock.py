@@ -1,0 +1,87 @@
+"""The clock: the only place that reads the time or sleeps."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+import anyio
+import anyio.lowlevel
+
+_SLICE = 10.0
+"""The longest single sleep in seconds: a clock that was set is noticed within it."""
+
+_TURN = 0.005
+"""How many seconds a task may hold the event loop before it lets others run."""
+
+
+class Clock(Protocol):
+    """Where a scheduler takes the time from.
+
+    `SystemClock` is the real one; `weftjobs.testing.VirtualClock` is driven by hand.
+    """
+
+    def now(self) -> int:
+        """Return the time in milliseconds since the epoch."""
+
+    async def sleep_until(self, milliseconds: int, /) -> int | None:
+        """Sleep until `now()` has reached the given time.
+
+        It may return early: who sleeps looks at the time again and sleeps on. When the clock
+        is set back it does so, and returns the time that the clock showed before.
+        """
+
+
+class SystemClock:
+    """The wall clock of this machine."""
+
+    def now(self) -> int:
+        """Return the time in milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    async def sleep_until(self, milliseconds: int, /) -> int | None:
+        """Sleep until the given time, looking at the clock every 10 seconds.
+
+        So it is exact over any length, and a machine that was suspended, or a clock that
+        was set, is noticed within 10 seconds.
+
+        Returns:
+            The time that the clock showed before, when it was set back.
+        """
+        before = self.now()
+        while (left := milliseconds - before) > 0:
+            await anyio.sleep(min(left / 1000, _SLICE))
+            now = self.now()
+            if now < before:
+                return before
+            before = now
+        return None
+
+
+def hold(clock: Clock) -> AbstractContextManager[object]:
+    """Keep a clock that is driven by hand from moving on while a worker thread is busy."""
+    return clock.hold() if hasattr(clock, "hold") else nullcontext()
+
+
+def rest(clock: Clock) -> AbstractContextManager[object]:
+    """Let a clock that is driven by hand move on although this code holds it."""
+    return clock.rest() if hasattr(clock, "rest") else nullcontext()
+
+
+class Turn:
+    """How long a task has held the event loop since it last let others run."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self) -> None:
+        self._end = time.perf_counter() + _TURN
+
+    def over(self) -> bool:
+        """Return whether it is time to let others run."""
+        return time.perf_counter() > self._end
+
+    async def yield_to_others(self) -> None:
+        """Let the other tasks of the event loop run."""
+        await anyio.lowlevel.checkpoint()
+        self._end = time.perf_counter() + _TURN
