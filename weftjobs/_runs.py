@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -14,7 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from weftjobs._loop import cancelled_from_outside
-from weftjobs.clock import Clock, Turn, hold, rest
+from weftjobs.clock import Clock, Turn, hold, wait
 from weftjobs.errors import cut, shown
 from weftjobs.rows import MISSING, ObservableArray, Row, swap
 
@@ -106,6 +107,7 @@ class Runs:
         self._tasks = tasks
         self._context = copy_context()
         self._threads = anyio.CapacityLimiter(_THREADS)
+        self._unlimited = anyio.CapacityLimiter(math.inf)
 
     # From any thread, with the array's lock held
 
@@ -180,13 +182,12 @@ class Runs:
         while len(self._flying) > (len(self._stopping) if inside else 0):
             event = anyio.Event()
             self._waiting.append(event)
-            with rest(self._clock):
-                await event.wait()
+            await wait(self._clock, event)
 
     async def _work(self) -> None:
-        turn = Turn()
+        turn = Turn(self._clock)
         clean = copy_context()
-        while await self._next_ready():
+        while await self._next_ready(turn):
             task = self._ready.popleft()
             self._free -= 1
             self.kick()
@@ -200,7 +201,7 @@ class Runs:
                 await turn.yield_to_others()
         self._free -= 1
 
-    async def _next_ready(self) -> bool:
+    async def _next_ready(self, turn: Turn) -> bool:
         """Wait until something is ready; answer no when this task is not needed."""
         while not self._ready:
             if self._closed or len(self._idle) >= _STANDBY:
@@ -209,6 +210,7 @@ class Runs:
             self._idle.append(event)
             self._free -= 1
             await event.wait()
+            turn.begin()
         return True
 
     async def _make(self, context: RunContext) -> None:
@@ -246,10 +248,11 @@ class Runs:
             if self._is_async:
                 await self._run(context._row, context)  # type: ignore[misc]
                 return None
-            with hold(self._clock):
-                result = await anyio.to_thread.run_sync(
-                    _caught, self._run, context._row, context, limiter=self._threads
-                )
+            async with self._threads:
+                with hold(self._clock):
+                    (result,) = await anyio.to_thread.run_sync(
+                        _caught, self._run, context._row, context, limiter=self._unlimited
+                    )
             if inspect.isawaitable(result):
                 await result
             error, context._error = context._error, None
@@ -257,9 +260,7 @@ class Runs:
         except Exception as error:
             return error
         except BaseException as error:
-            if isinstance(error, anyio.get_cancelled_exc_class()) and not cancelled_from_outside(
-                self._tasks.cancel_scope.cancel_called
-            ):
+            if self._is_foreign(error):
                 return error
             self._end(context, error)
             raise
@@ -312,10 +313,16 @@ class Runs:
             event.set()
         self._waiting.clear()
 
+    def _is_foreign(self, error: BaseException) -> bool:
+        """Return whether this is a cancellation that was not meant for the task it came up in."""
+        return isinstance(error, anyio.get_cancelled_exc_class()) and not cancelled_from_outside(
+            self._tasks.cancel_scope.cancel_called
+        )
+
     async def tell_failed(self, row: Row, error: BaseException) -> None:
         """Hand an error to the handler; without one, raise it where nothing catches it."""
         if self._failed is not None:
-            await _call_handler(self._failed, row, error)
+            await self._call_handler(self._failed, row, error)
         elif isinstance(error, Exception):
             raise error
         else:
@@ -325,33 +332,38 @@ class Runs:
     async def _tell(self, token: object, handler: Handler, row: Row, fact: object) -> None:
         reset = _current.set(token)
         try:
-            await _call_handler(handler, row, fact)
+            await self._call_handler(handler, row, fact)
         finally:
             _current.reset(reset)
             self._land(token)
+
+    async def _call_handler(self, handler: Handler, row: Row, fact: object) -> None:
+        try:
+            result = handler(row, fact)
+            if inspect.isawaitable(result):
+                await result
+        except anyio.get_cancelled_exc_class() as error:
+            if self._is_foreign(error):
+                raise RuntimeError("a handler awaited something that was cancelled") from error
+            raise
 
 
 _current: ContextVar[object] = ContextVar("weftjobs_current_run", default=None)
 """The run, or the report, that the code is inside of."""
 
 
-async def _call_handler(handler: Handler, row: Row, fact: object) -> None:
-    result = handler(row, fact)
-    if inspect.isawaitable(result):
-        await result
-
-
-def _caught(run: Run, row: Row, context: RunContext) -> object:
+def _caught(run: Run, row: Row, context: RunContext) -> tuple[object]:
     """Call a plain function in its thread; what it raises is left on the context.
 
     An error that travels from a thread to the event loop, raised or returned, ends up in a
-    cycle that keeps its frames alive until the next garbage collection.
+    cycle that keeps its frames alive until the next garbage collection. What the function
+    returns is wrapped, because trio refuses a bare coroutine.
     """
     try:
-        return run(row, context)
+        return (run(row, context),)
     except Exception as error:
         context._error = error
-        return None
+        return (None,)
 
 
 def _is_async(function: object) -> bool:

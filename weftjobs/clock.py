@@ -15,6 +15,9 @@ _SLICE = 10.0
 _TURN = 0.005
 """How many seconds a task may hold the event loop before it lets others run."""
 
+_TURN_STEPS = 200
+"""How many steps it may do instead where time is driven by hand, so that order is repeatable."""
+
 
 class Clock(Protocol):
     """Where a scheduler takes the time from.
@@ -64,24 +67,38 @@ def hold(clock: Clock) -> AbstractContextManager[object]:
     return clock.hold() if hasattr(clock, "hold") else nullcontext()
 
 
-def rest(clock: Clock) -> AbstractContextManager[object]:
-    """Let a clock that is driven by hand move on although this code holds it."""
-    return clock.rest() if hasattr(clock, "rest") else nullcontext()
+async def wait(clock: Clock, event: anyio.Event) -> None:
+    """Wait for an event, on a clock that is driven by hand without keeping it from moving on."""
+    if hasattr(clock, "wait"):
+        await clock.wait(event)
+    else:
+        await event.wait()
 
 
 class Turn:
     """How long a task has held the event loop since it last let others run."""
 
-    __slots__ = ("_end",)
+    __slots__ = ("_end", "_steps")
 
-    def __init__(self) -> None:
-        self._end = time.perf_counter() + _TURN
+    def __init__(self, clock: Clock) -> None:
+        self._steps = 0 if hasattr(clock, "hold") else None
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin anew: others have just run."""
+        if self._steps is None:
+            self._end = time.perf_counter() + _TURN
+        else:
+            self._steps = 0
 
     def over(self) -> bool:
-        """Return whether it is time to let others run."""
-        return time.perf_counter() > self._end
+        """Return, after a step, whether it is time to let others run."""
+        if self._steps is None:
+            return time.perf_counter() > self._end
+        self._steps += 1
+        return self._steps > _TURN_STEPS
 
     async def yield_to_others(self) -> None:
         """Let the other tasks of the event loop run."""
         await anyio.lowlevel.checkpoint()
-        self._end = time.perf_counter() + _TURN
+        self.begin()

@@ -119,7 +119,7 @@ class Scheduler:
         with self._jobs._lock:
             self._unobserve = self._jobs.observe(self._follow)
             rows = list(self._jobs)
-        turn = Turn()
+        turn = Turn(self._clock)
         for row in rows:
             with self._jobs._lock:
                 if row not in self._triggers and row in self._jobs:
@@ -134,19 +134,22 @@ class Scheduler:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        cancelled = anyio.get_cancelled_exc_class()
-        try:
-            if error is None:
+        failure = error
+        if failure is None:
+            try:
                 await self.stop()
-        except cancelled as stopping:
-            error = stopping
+            except BaseException as stopping:
+                failure = stopping
         self._halt()
-        if isinstance(error, cancelled):
-            await self._tasks.__aexit__(type(error), error, error.__traceback__)
-            raise error
-        if error is not None:
+        if isinstance(failure, anyio.get_cancelled_exc_class()):
+            await self._tasks.__aexit__(type(failure), failure, failure.__traceback__)
+            raise failure
+        if failure is not None:
             self._tasks.cancel_scope.cancel()
+        # An error of the block is not handed in: it would come out inside an exception group.
         await self._tasks.__aexit__(None, None, None)
+        if failure is not error and failure is not None:
+            raise failure
 
     async def serve(self) -> None:
         """Run until the scheduler is stopped, or this is cancelled."""
@@ -329,20 +332,19 @@ class Scheduler:
 
     def _freed(self, row: Row) -> None:
         """Take in that a row may fire again: what came meanwhile waits or is skipped."""
-        waiting = self._waiting.pop(row, None)
-        if waiting is not None:
-            self._runs.begin(row, waiting)
-            self._wake()
-            return
         due = self._timers.due(row)
         if due is not None and due <= (now := self._clock.now()):
             self._timers.disarm(row)
             self._fire(row, due, now, busy=True)
+        waiting = self._waiting.pop(row, None)
+        if waiting is not None:
+            self._runs.begin(row, waiting)
+            self._wake()
 
     # The loop
 
     async def _serve(self) -> None:
-        turn = Turn()
+        turn = Turn(self._clock)
         await turn.yield_to_others()
         while self._state == "running":
             self._check_process()
@@ -354,6 +356,7 @@ class Scheduler:
                 await turn.yield_to_others()
             else:
                 await self._sleep_until(due)
+                turn.begin()
 
     def _fire_due(self, turn: Turn) -> int | None:
         """Hand over what is due, for as long as the turn lasts; return what is due next."""

@@ -53,7 +53,7 @@ class VirtualClock:
             await clock.advance("26h")
 
     Leaving the block waits for the runs in progress. One that sleeps on the clock ends only
-    when the clock is advanced that far, so advance it before.
+    when the clock is advanced that far: leaving before that is an error.
 
     Args:
         start: The time it shows at first: ms since the epoch, an aware `datetime`, or ISO
@@ -183,6 +183,26 @@ class VirtualClock:
             yield
         finally:
             hold.resting -= 1
+
+    async def wait(self, event: anyio.Event) -> None:
+        """Wait for an event that what is in progress leads to, as `Scheduler.stop()` does.
+
+        Raises:
+            JobsError: `invalid`, when that would be without end: what is in progress sleeps on
+                the clock, and nobody advances it.
+        """
+        with self.rest():
+            if not self._advancing:
+                await anyio.wait_all_tasks_blocked()
+            asleep = [s.due for s in self._sleepers if s.elapsed and not s.event.is_set()]
+            if asleep and not (self._advancing or event.is_set()):
+                raise JobsError(
+                    f"clock: a run sleeps until {to_datetime(min(asleep)).isoformat()}, "
+                    "and nobody advances the clock any more",
+                    reason="invalid",
+                    fix="Advance it past that before the scheduler is stopped.",
+                )
+            await event.wait()
 
     async def _wait(self, due: int, *, elapsed: bool) -> _Sleeper | None:
         if due <= self._now:

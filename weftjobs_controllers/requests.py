@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -34,6 +35,7 @@ class Requests:
         self._application = application
         self._hold = clock.hold if isinstance(clock, _HandDriven) else nullcontext
         self._threads = anyio.CapacityLimiter(_THREADS)
+        self._unlimited = anyio.CapacityLimiter(math.inf)
 
     async def make(self, action: Action, context: ScheduleContext) -> None:
         """Run a job once. What its method raises comes out, what it returns does not."""
@@ -46,9 +48,11 @@ class Requests:
         if inspect.iscoroutinefunction(method):
             await method()
             return
-        with self._hold():
-            result = await anyio.to_thread.run_sync(
-                method, limiter=self._threads, abandon_on_cancel=True
-            )
+        async with self._threads:
+            with self._hold():
+                # Wrapped, because trio refuses a bare coroutine.
+                (result,) = await anyio.to_thread.run_sync(
+                    lambda: (method(),), limiter=self._unlimited, abandon_on_cancel=True
+                )
         if inspect.isawaitable(result):
             await result

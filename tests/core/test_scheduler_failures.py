@@ -12,6 +12,7 @@ import pytest
 
 from tests.core.scheduling import HOUR, MINUTE, START, Journal
 from weftjobs import ObservableArray, Row, RunContext, Scheduler
+from weftjobs.testing import VirtualClock
 
 BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
@@ -304,3 +305,31 @@ async def test_failed_run_keeps_nothing_alive(threaded: bool) -> None:
         gc.enable()
     assert len(held) == 6
     assert alive == []
+
+
+@pytest.mark.parametrize("kind", ["failed", "skipped"])
+async def test_foreign_cancellation_in_a_handler(kind: str) -> None:
+    """S7: a handler that lets one out has raised: it comes out in a group, as an error."""
+    native_future()
+    clock = VirtualClock(START)
+    row = Row(every="1h")
+
+    async def run(job: Row, context: RunContext) -> None:
+        raise ValueError
+
+    async def handler(*facts: object) -> None:
+        future = native_future()
+        future.cancel()
+        await future
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        async with Scheduler(
+            ObservableArray([row]), run, clock=clock, failed=handler, skipped=handler
+        ) as scheduler:
+            if kind == "skipped":
+                assert scheduler.run_now(row)
+                assert not scheduler.run_now(row)
+            await clock.advance("1h")
+    assert [str(error) for error in caught.value.exceptions][:1] == [
+        "a handler awaited something that was cancelled"
+    ]

@@ -1,9 +1,8 @@
-"""Starting, serving, threads, cancellation: how a scheduler begins and ends."""
+"""Starting, serving, cancellation: how a scheduler begins and ends."""
 
 from __future__ import annotations
 
-import threading
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -11,9 +10,6 @@ import pytest
 
 from tests.core.scheduling import HOUR, START, Journal
 from weftjobs import JobsError, ObservableArray, Row, RunContext, Scheduler
-
-BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
-Backend = Literal["asyncio", "trio"]
 
 
 async def do_nothing(job: Row, context: RunContext) -> None:
@@ -214,6 +210,24 @@ async def test_planner_that_ends_the_program_ends_the_start() -> None:
     )
 
 
+async def test_run_that_fails_while_the_block_is_left() -> None:
+    """S7: without a handler it comes out of the block that waits for it, and so from `serve()`."""
+    journal = Journal()
+    jobs = ObservableArray(
+        [
+            Row(name="bad", every="1h", takes="5m", raises=ValueError("no rows")),
+            Row(name="slow", every="1h", takes="1d"),
+        ]
+    )
+    scheduler = journal.scheduler(jobs, failed=None)
+    with pytest.raises(ExceptionGroup) as raised:
+        async with anyio.create_task_group() as tasks, scheduler:
+            await journal.clock.advance("1h")
+            tasks.start_soon(journal.clock.advance, "1h")
+    assert raised.group_contains(ValueError, match="no rows")
+    assert [row["last"]["status"] for row in jobs] == ["failed", "failed"]
+
+
 async def test_two_schedulers_over_one_array_both_run_every_row() -> None:
     """S1: nothing keeps two of them apart: make one."""
     journal = Journal()
@@ -250,94 +264,3 @@ async def test_real_clock_is_the_default() -> None:
             await enough.wait()
     assert all((due - fired[0]) % 5 == 0 for due in fired)
     assert fired == sorted(set(fired))
-
-
-# In a thread
-
-
-@BACKENDS
-def test_in_thread(backend: Backend) -> None:
-    """S1: it runs on an event loop of its own; edits of this thread are followed."""
-    ran = threading.Event()
-    jobs = ObservableArray([Row(name="far", every="900d")])
-    threads: list[int] = []
-
-    async def run(job: Row, context: RunContext) -> None:
-        threads.append(threading.get_ident())
-        if job["name"] == "new":
-            ran.set()
-
-    with Scheduler(jobs, run).in_thread(backend) as scheduler:
-        assert scheduler.next_due(jobs[0]) is not None
-        jobs.append(Row(name="new", at=START))
-        assert ran.wait(10)
-        ran.clear()
-        jobs[1]["at"] = 1 + jobs[1]["last"]["started"]
-        assert ran.wait(10)
-    assert jobs[1]["last"]["status"] == "ok"
-    assert set(threads).isdisjoint({threading.get_ident()})
-    assert scheduler.run_now(jobs[1]) is False
-
-
-@BACKENDS
-def test_run_now_from_the_main_thread(backend: Backend) -> None:
-    """S9: a synchronous program starts a run, and leaving waits for it."""
-    begun, finish = threading.Event(), threading.Event()
-    jobs = ObservableArray([Row(every="900d")])
-
-    def run(job: Row, context: RunContext) -> None:
-        begun.set()
-        assert finish.wait(10)
-
-    with Scheduler(jobs, run).in_thread(backend) as scheduler:
-        assert scheduler.run_now(jobs[0]) is True
-        assert begun.wait(10)
-        assert scheduler.running(jobs[0]) == 1
-        assert jobs[0]["last"]["status"] == "running"
-        finish.set()
-    assert jobs[0]["last"]["status"] == "ok"
-
-
-@BACKENDS
-def test_crash_comes_out_of_the_block(backend: Backend) -> None:
-    """S7: without a handler a failed run ends the scheduler, and the block raises it."""
-    raised_in_run = threading.Event()
-    jobs = ObservableArray([Row(at=START)])
-
-    async def run(job: Row, context: RunContext) -> None:
-        raised_in_run.set()
-        raise ValueError("no rows")
-
-    with pytest.raises(ExceptionGroup) as raised, Scheduler(jobs, run).in_thread(backend):
-        assert raised_in_run.wait(10)
-    assert raised.group_contains(ValueError, match="no rows")
-
-
-@BACKENDS
-def test_body_in_thread_that_raises(backend: Backend) -> None:
-    """S1: the error of the block comes out as it is."""
-    error = ValueError("the body")
-    scheduler = Scheduler(ObservableArray([Row(every="1h")]), do_nothing)
-    with pytest.raises(ValueError, match="the body") as raised, scheduler.in_thread(backend):
-        raise error
-    assert raised.value is error
-
-
-@BACKENDS
-def test_wrong_rows_in_thread(backend: Backend) -> None:
-    """R3: the handler is called on the loop of that thread."""
-    told = threading.Event()
-    with Scheduler(
-        ObservableArray([Row(every="soon")]), do_nothing, failed=lambda row, error: told.set()
-    ).in_thread(backend):
-        assert told.wait(10)
-
-
-@BACKENDS
-def test_entered_twice_in_a_thread(backend: Backend) -> None:
-    """S1: a scheduler that has been entered is refused there as well."""
-    scheduler = Scheduler(ObservableArray(), do_nothing)
-    with scheduler.in_thread(backend):
-        pass
-    with pytest.raises(JobsError, match="entered before"), scheduler.in_thread(backend):
-        pass

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.core.scheduling import HOUR, MINUTE, START, Journal
-from weftjobs import ObservableArray, Row
+from weftjobs import Change, ObservableArray, Row, RunContext, Scheduler
 
 
 def once(at: int, **fields: Any) -> tuple[Row, ObservableArray]:
@@ -233,6 +234,55 @@ async def test_last_deleted_while_it_runs() -> None:
         await journal.clock.advance("3h")
     assert journal.slots == [HOUR, HOUR]
     assert journal.times == [HOUR, 90 * MINUTE]
+
+
+AGAIN: dict[str, Callable[[Row], object]] = {
+    "delete last": lambda row: row.pop("last"),
+    "replace last": lambda row: row.update(last=None),
+    "move": lambda row: row.update(at=START + HOUR - 1, last={"started": START}),
+}
+
+
+@pytest.mark.parametrize("ask", AGAIN.values(), ids=AGAIN)
+@pytest.mark.parametrize("threaded", [False, True], ids=["loop", "thread"])
+async def test_run_that_asks_for_another_one_as_it_ends(
+    ask: Callable[[Row], object], threaded: bool
+) -> None:
+    """S5: a run that asks for another one and ends at once gets it, once."""
+    journal = Journal()
+    row, jobs = once(HOUR)
+
+    def run(job: Row, context: RunContext) -> None:
+        journal.note(job, context)
+        if len(journal.ran) == 1:
+            ask(job)
+
+    async def async_run(job: Row, context: RunContext) -> None:
+        run(job, context)
+
+    async with Scheduler(jobs, run if threaded else async_run, clock=journal.clock) as scheduler:
+        await journal.clock.advance("2h")
+        assert scheduler.next_due(row) is None
+    assert len(journal.ran) == 2
+    assert journal.times == [HOUR, HOUR]
+
+
+async def test_observer_that_asks_for_another_run_at_the_end_of_one() -> None:
+    """S5: an edit made when the end of a run is recorded is an edit like any other."""
+    journal = Journal()
+    row, jobs = once(HOUR)
+
+    def ask_once(commit: tuple[Change, ...]) -> None:
+        if commit[0].key == "last" and commit[0].new["status"] == "ok" and len(journal.ran) == 1:
+            row["at"] = START + HOUR + 1
+            row["at"] = START + HOUR - 1
+            row["last"] = {"started": START, "status": "ok"}
+
+    stop = jobs.observe(ask_once)
+    async with journal.scheduler(jobs):
+        await journal.clock.advance("2h")
+    stop()
+    assert journal.slots == [HOUR, HOUR - 1]
 
 
 async def test_removed_and_put_back_after_it_ran() -> None:

@@ -39,6 +39,26 @@ async def test_skipped_slot_of_a_cron() -> None:
     assert journal.skips == [("a", 2 * HOUR), ("a", 4 * HOUR)]
 
 
+@pytest.mark.parametrize("release", [False, True], ids=["end", "release"])
+async def test_slot_that_passes_while_a_run_holds_up_the_event_loop(release: bool) -> None:
+    """S6: it came while the row ran, though nobody could look before the run ended."""
+    journal = Journal()
+    _, jobs = one(every="1h")
+
+    async def run(job: Row, context: RunContext) -> None:
+        journal.note(job, context)
+        if len(journal.ran) == 1:
+            journal.clock.jump("90m")
+            if release:
+                context.release()
+
+    async with Scheduler(jobs, run, clock=journal.clock, skipped=journal.skipped):
+        await journal.clock.advance("1h")
+        await journal.clock.advance("30m")
+    assert journal.slots == [HOUR, 3 * HOUR]
+    assert journal.skips == [("a", 2 * HOUR)]
+
+
 async def test_other_rows_run_meanwhile() -> None:
     """S6: a long run holds up no row but its own."""
     journal = Journal()
@@ -244,6 +264,35 @@ async def test_release_is_harmless_twice_and_after_the_end() -> None:
     assert journal.slots == [HOUR, 2 * HOUR]
     assert journal.skips == [("a", 3 * HOUR)]
     assert journal.failures == []
+
+
+@pytest.mark.parametrize("released", [True, False], ids=["again", "after the end"])
+async def test_late_release_of_an_older_run_frees_nothing(released: bool) -> None:
+    """S6: what a run releases is itself, once; a later run of the row still keeps it busy."""
+    journal = Journal()
+    row, jobs = one(at=START)
+    contexts: list[RunContext] = []
+
+    async def run(job: Row, context: RunContext) -> None:
+        journal.note(job, context)
+        contexts.append(context)
+        if len(contexts) > 1 or released:
+            if len(contexts) == 1:
+                context.release()
+            await journal.clock.sleep("3h")
+
+    async with Scheduler(jobs, run, clock=journal.clock) as scheduler:
+        await journal.clock.advance("5m")
+        row["at"] = START + 10 * MINUTE
+        await journal.clock.advance("10m")
+        row["at"] = START + 20 * MINUTE
+        await journal.clock.advance("10m")
+        contexts[0].release()
+        await journal.clock.advance("5m")
+        assert journal.slots == [0, 10 * MINUTE]
+        assert scheduler.next_due(row) == START + 20 * MINUTE
+        await journal.clock.advance("6h")
+    assert journal.times == [0, 10 * MINUTE, 190 * MINUTE]
 
 
 async def test_waiting_one_off_fires_at_the_release() -> None:

@@ -199,3 +199,44 @@ async def test_sleep_until_what_is_past_returns(sleep: Callable[[VirtualClock], 
     """T1: a time that has come is not waited for."""
     with anyio.fail_after(10):
         await sleep(VirtualClock(START))
+
+
+async def test_leaving_while_a_run_sleeps_on_the_clock() -> None:
+    """T2: it would wait without end: an error says what to do, and the run is cancelled."""
+    clock = VirtualClock("2026-01-01T00:00:00Z")
+    row = Row(every="1h")
+
+    async def run(job: Row, context: RunContext) -> None:
+        await clock.sleep("90m")
+
+    with pytest.raises(JobsError) as caught:
+        async with Scheduler(ObservableArray([row]), run, clock=clock):
+            await clock.advance("1h")
+    assert str(caught.value) == (
+        "clock: a run sleeps until 2026-01-01T02:30:00+00:00, "
+        "and nobody advances the clock any more"
+    )
+    assert caught.value.fix == "Advance it past that before the scheduler is stopped."
+    assert row["last"]["error"] == {"message": "cancelled"}
+
+
+async def test_leaving_while_a_run_waits_for_something_else() -> None:
+    """T2: a run that waits for an event is waited for, on a virtual clock too."""
+    clock = VirtualClock(0)
+    gate = anyio.Event()
+    row = Row(every="1h")
+
+    async def run(job: Row, context: RunContext) -> None:
+        await gate.wait()
+
+    async def open_gate() -> None:
+        await anyio.wait_all_tasks_blocked()
+        gate.set()
+
+    async with (
+        anyio.create_task_group() as tasks,
+        Scheduler(ObservableArray([row]), run, clock=clock),
+    ):
+        await clock.advance("1h")
+        tasks.start_soon(open_gate)
+    assert row["last"]["status"] == "ok"
