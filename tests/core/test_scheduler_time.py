@@ -265,7 +265,7 @@ async def test_timer_that_fires_early(fields: dict[str, Any]) -> None:
     assert journal.times == journal.slots
 
 
-@pytest.mark.parametrize("days", [24, 25, 40, 49, 50, 400, 3_000])
+@pytest.mark.parametrize("days", [24, 25, 40, 49, 50, 400, 1_000])
 async def test_long_wait_is_exact(days: int) -> None:
     """S11: a wait longer than any timer holds ends at its time."""
     journal = Journal()
