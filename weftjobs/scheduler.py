@@ -375,7 +375,8 @@ class Scheduler:
         trigger = self._triggers[row]
         assert trigger is not None, "only a row with a trigger is armed"
         following = self._ask(row, trigger, due, now)
-        if following is not None:
+        # A trigger may have edited the array when it was asked, its own row included.
+        if following is not None and self._triggers.get(row) is trigger:
             self._timers.arm(row, following)
         if not busy:
             self._runs.begin(row, due)
@@ -391,7 +392,7 @@ class Scheduler:
             self._now,
             now,
         )
-        for row, trigger in self._triggers.items():
+        for row, trigger in list(self._triggers.items()):
             if trigger is not None and row not in self._waiting:
                 self._arm(row, trigger)
 
@@ -411,6 +412,7 @@ class Scheduler:
     def _wake(self) -> None:
         """Have the loop look again, from any thread."""
         if not self._woken:
+            self._check_process()
             self._woken = True
             self._post(self._interrupt)
 

@@ -231,9 +231,9 @@ def _number(value: object, field: str, fix: str) -> int | float:
 
 
 def _read_iso(text: str, field: str) -> datetime:
+    check_text(text, field)
     from dateutil.parser import isoparse  # slow to import, and seldom needed
 
-    check_text(text, field)
     try:
         if not _ISO_TEXT.fullmatch(text):
             raise ValueError

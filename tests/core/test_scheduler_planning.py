@@ -16,6 +16,7 @@ from weftjobs import (
     InvalidScheduleError,
     ObservableArray,
     Row,
+    Scheduler,
     Trigger,
     pausable,
     plan_row,
@@ -317,3 +318,24 @@ async def test_triggers_of_the_library_are_triggers_for_a_planner() -> None:
     async with journal.scheduler(jobs, plan=plan_field):
         await journal.clock.advance("2h")
     assert journal.ran == [("grid", HOUR // 2), ("once", HOUR), ("grid", HOUR * 3 // 2)]
+
+
+async def test_trigger_that_removes_its_own_row() -> None:
+    """R4: what a trigger does to the array when it is asked leaves nothing armed behind."""
+    journal = Journal()
+    other = Row(name="other", every="1h")
+
+    class Leaving(Every):
+        def after(self, previous: int, now: int, /) -> int | None:
+            jobs.remove(leaving)
+            return Every.after(self, previous, now)
+
+    def plan(row: Row) -> Trigger:
+        return Leaving("1h") if row is leaving else plan_row(row)
+
+    leaving = Row(name="leaving", every="1h")
+    jobs = ObservableArray([leaving, other])
+    async with Scheduler(jobs, journal.run, plan=plan, clock=journal.clock) as scheduler:
+        await journal.clock.advance("3h")
+        assert scheduler.next_due(leaving) is None
+    assert [name for name, _ in journal.ran] == ["other"] * 3
