@@ -390,3 +390,24 @@ def test_wrong_arguments(argument: str) -> None:
     with pytest.raises(InvalidArgumentError) as raised:
         schedule_entrypoint(**{argument: WRONG[argument]})
     assert raised.value.argument == argument
+
+
+async def test_plain_method_that_returns_an_awaitable() -> None:
+    """K9a: what a plain method returns is awaited, and what that raises is a failed run."""
+    awaited: list[int] = []
+
+    class Jobs(Controller):
+        @schedule("1m")
+        def job(self) -> object:
+            return self.work()
+
+        async def work(self) -> None:
+            awaited.append(self.context.run)
+            if self.context.run == 2:
+                raise ValueError("no rows")
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("2m")
+    assert awaited == [1, 2]
+    assert [str(error) for error, _, _ in booted.hooks.errors] == ["no rows"]
