@@ -11,7 +11,7 @@ from weftjobs.planning import pausable, plan_row
 from weftjobs.rows import Change, ObservableArray, Row, atomic
 from weftjobs.scheduler import Scheduler
 from weftjobs.triggers import At, Every, Trigger
-from weftjobs.units import format_duration, parse_duration
+from weftjobs.units import format_duration, parse_duration, to_duration
 
 __all__ = [
     "At",
@@ -35,4 +35,5 @@ __all__ = [
     "parse_duration",
     "pausable",
     "plan_row",
+    "to_duration",
 ]

@@ -14,26 +14,48 @@ import anyio.lowlevel
 
 from weftjobs._loop import on_asyncio
 from weftjobs.errors import InvalidScheduleError, JobsError, shown
-from weftjobs.units import Duration, Instant, to_datetime, to_duration, to_instant
+from weftjobs.units import (
+    MAX_INSTANT,
+    Duration,
+    Instant,
+    to_datetime,
+    to_duration,
+    to_instant,
+)
 
 _ROUNDS = 20
 """How often others get a turn before anyio is asked, which on asyncio looks every 0.1 s only."""
 
 
+_LOOK = 0.05
+"""How many seconds `advance_until` waits before it looks for new sleepers."""
+
+
 class _Sleeper:
-    """One wait for a time; `elapsed` when it is for a length of time, whatever the clock says."""
+    """One wait for a time; `elapsed` when it is for a length of time, whatever the clock says.
 
-    __slots__ = ("before", "due", "elapsed", "event", "order")
+    With a scope it is a deadline: when its time has come, the scope is cancelled.
+    """
 
-    def __init__(self, due: int, order: int, elapsed: bool) -> None:
+    __slots__ = ("before", "due", "elapsed", "event", "order", "scope")
+
+    def __init__(
+        self, due: int, order: int, elapsed: bool, scope: anyio.CancelScope | None = None
+    ) -> None:
         self.before: int | None = None
         self.due = due
         self.order = order
         self.elapsed = elapsed
         self.event = anyio.Event()
+        self.scope = scope
 
     def __lt__(self, other: _Sleeper) -> bool:
         return (self.due, self.order) < (other.due, other.order)
+
+    def wake(self) -> None:
+        self.event.set()
+        if self.scope is not None:
+            self.scope.cancel()
 
 
 class _Hold:
@@ -124,16 +146,20 @@ class VirtualClock:
                 reason="invalid",
                 fix="Advance it from one task only; a run that takes time awaits clock.sleep().",
             )
-        self._advancing = True
-        try:
-            await self._settle()
-            await self._wake_after_jump()
-            while (sleeper := self._soonest(target)) is not None:
-                self._now = max(self._now, sleeper.due)
-                await self._wake_due()
-            self._now = max(self._now, target)
-        finally:
-            self._advancing = False
+        await self._move(target)
+        self._now = max(self._now, target)
+
+    async def advance_until(self, event: anyio.Event) -> None:
+        """Move time on, firing everything on the way in order, until an event is set.
+
+        While somebody else advances the clock it only waits.
+        """
+        while not event.is_set():
+            if not self._advancing:
+                await self._move(MAX_INSTANT, event)
+            # What time does not move, a thread or a socket, may put another to sleep.
+            with anyio.move_on_after(_LOOK):
+                await event.wait()
 
     def jump(self, duration: Duration) -> None:
         """Set the clock with nothing firing, as on a machine that slept, or by an operator.
@@ -156,6 +182,27 @@ class VirtualClock:
                 if sleeper.elapsed:
                     sleeper.due += step
             heapify(self._sleepers)
+
+    @contextmanager
+    def move_on_after(self, duration: Duration) -> Iterator[anyio.CancelScope]:
+        """Cancel the code of this block when it lasts longer, like `anyio.move_on_after`.
+
+        Args:
+            duration: Milliseconds, a `timedelta`, or text such as `'5m'`, by this clock.
+
+        Raises:
+            InvalidScheduleError: When it is not a duration.
+        """
+        due = self._now + to_duration(duration, "duration")
+        with anyio.CancelScope() as scope:
+            deadline = _Sleeper(due, next(self._order), elapsed=True, scope=scope)
+            heappush(self._sleepers, deadline)
+            token = _bounded.set(True)
+            try:
+                yield scope
+            finally:
+                _bounded.reset(token)
+                deadline.event.set()
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -189,13 +236,13 @@ class VirtualClock:
 
         Raises:
             JobsError: `invalid`, when that would be without end: what is in progress sleeps on
-                the clock, and nobody advances it.
+                the clock, nobody advances it, and this is not inside `move_on_after`.
         """
         with self.rest():
-            if not self._advancing:
+            if not self._advancing and not _bounded.get():
                 await anyio.wait_all_tasks_blocked()
             asleep = [s.due for s in self._sleepers if s.elapsed and not s.event.is_set()]
-            if asleep and not (self._advancing or event.is_set()):
+            if asleep and not (self._advancing or event.is_set() or _bounded.get()):
                 raise JobsError(
                     f"clock: a run sleeps until {to_datetime(min(asleep)).isoformat()}, "
                     "and nobody advances the clock any more",
@@ -217,6 +264,21 @@ class VirtualClock:
             sleeper.event.set()
         return sleeper
 
+    async def _move(self, target: int, until: anyio.Event | None = None) -> None:
+        """Move time from one sleeper to the next, up to the target or until an event is set."""
+        self._advancing = True
+        try:
+            await self._settle()
+            await self._wake_after_jump()
+            while not (until is not None and until.is_set()):
+                sleeper = self._soonest(target)
+                if sleeper is None:
+                    break
+                self._now = max(self._now, sleeper.due)
+                await self._wake_due()
+        finally:
+            self._advancing = False
+
     def _soonest(self, target: int) -> _Sleeper | None:
         """Return who wakes first, if not past the target; those who gave up are dropped."""
         sleepers = self._sleepers
@@ -227,7 +289,7 @@ class VirtualClock:
     async def _wake_due(self) -> None:
         """Wake all that sleep until now, in order, and wait for what that sets off."""
         while self._soonest(self._now) is not None:
-            heappop(self._sleepers).event.set()
+            heappop(self._sleepers).wake()
             if on_asyncio():
                 # Its queue is first in, first out: the order stays without settling in between.
                 continue
@@ -241,7 +303,7 @@ class VirtualClock:
         self._jumped = False
         for sleeper in sorted(self._sleepers):
             if not sleeper.elapsed:
-                sleeper.event.set()
+                sleeper.wake()
         await self._settle()
 
     async def _settle(self) -> None:
@@ -262,6 +324,10 @@ class VirtualClock:
 
 _held: ContextVar[_Hold | None] = ContextVar("weftjobs_held", default=None)
 """The hold that the code is inside of; it follows a run into its thread and back."""
+
+
+_bounded: ContextVar[bool] = ContextVar("weftjobs_bounded", default=False)
+"""Whether the code is inside of a `move_on_after`."""
 
 
 def _to_step(duration: Duration) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weftjobs_controllers.access import AccessControlRule
 from weftjobs_controllers.actions import ActionInfo, ActionSpec
 from weftjobs_controllers.adapter import ScheduleAdapter, schedule_entrypoint
 from weftjobs_controllers.application import Application
@@ -10,30 +11,47 @@ from weftjobs_controllers.controller import Controller
 from weftjobs_controllers.decorators import schedule
 from weftjobs_controllers.entrypoint import Entrypoint, build_entrypoints
 from weftjobs_controllers.errors import (
+    AccessDeniedError,
     AlreadyRunningError,
     CannotRunHereError,
+    ComponentCycleError,
     ComponentNotStartedError,
     DuplicateActionNameError,
     InvalidActionError,
+    InvalidActionGroupError,
     InvalidArgumentError,
+    JobExitError,
+    MissingRuleError,
     NotRunningError,
+    RunAbortedError,
+    RunTimeoutError,
     UnknownActionError,
     UnknownComponentError,
 )
+from weftjobs_controllers.signals import AbortSignal
 
 __all__ = [
+    "AbortSignal",
+    "AccessControlRule",
+    "AccessDeniedError",
     "ActionInfo",
     "ActionSpec",
     "AlreadyRunningError",
     "Application",
     "CannotRunHereError",
+    "ComponentCycleError",
     "ComponentNotStartedError",
     "Controller",
     "DuplicateActionNameError",
     "Entrypoint",
     "InvalidActionError",
+    "InvalidActionGroupError",
     "InvalidArgumentError",
+    "JobExitError",
+    "MissingRuleError",
     "NotRunningError",
+    "RunAbortedError",
+    "RunTimeoutError",
     "ScheduleAdapter",
     "ScheduleContext",
     "UnknownActionError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -10,7 +11,10 @@ from zoneinfo import ZoneInfo
 from weftjobs import Trigger
 
 if TYPE_CHECKING:
+    from weftjobs_controllers.access import Rule
+    from weftjobs_controllers.context import ScheduleContext
     from weftjobs_controllers.controller import Controller
+    from weftjobs_controllers.middlewares import Middleware
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,16 +26,34 @@ class ActionSpec:
         cron: The cron expression.
         timezone: The zone of the cron expression; `None` for that of the application.
         trigger: The trigger object.
+        overlap: Whether a run may start while the previous one is in progress.
+        immediate: Whether it also runs once as soon as the application has launched.
+        aligned: Whether the interval lies on the grid of the clock.
+        timeout: How many milliseconds a run may last.
+        skip_if: Says of a run whether it is skipped.
         name: The name of the job; `None` for `Class.method`.
         description: What the job is for.
+        acl: Whether the rules of the entrypoint are asked.
+        rule: A rule of its own.
+        middlewares: Its own middlewares, the first one outermost.
+        groups: The groups that it belongs to.
     """
 
     every: int | None = None
     cron: str | None = None
     timezone: ZoneInfo | None = None
     trigger: Trigger | None = None
+    overlap: bool = False
+    immediate: bool = False
+    aligned: bool = False
+    timeout: int | None = None
+    skip_if: Callable[[ScheduleContext], object] | None = None
     name: str | None = None
     description: str = ""
+    acl: bool = False
+    rule: Rule | None = None
+    middlewares: tuple[Middleware, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +78,8 @@ class ActionInfo:
     Attributes:
         name: Its name, by default `Class.method`.
         description: What it is for.
+        groups: The groups that it belongs to.
+        acl: Whether the rules of its entrypoint are asked before a run.
         controller: The class that the method belongs to.
         method: The name of the method.
         schedule: Its schedule as text: `'every 30s'`, `'cron 0 3 * * *'`.
@@ -65,6 +89,8 @@ class ActionInfo:
 
     name: str
     description: str
+    groups: tuple[str, ...]
+    acl: bool
     controller: type[Controller]
     method: str
     schedule: str

@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from types import MappingProxyType, TracebackType
-from typing import Any, Literal, Self, TypeGuard
+from typing import Any, Self
 from zoneinfo import ZoneInfo
 
-import anyio
-from anyio.lowlevel import current_token
-
 from weftjobs import Cron
-from weftjobs_controllers._stopping import StopRequest
-from weftjobs_controllers.adapter import Session
+from weftjobs_controllers._ending import Ending
+from weftjobs_controllers._hosting import is_context_manager
+from weftjobs_controllers._signals import heeding_signals
+from weftjobs_controllers._threads import Backend, LoopThread
 from weftjobs_controllers.entrypoint import Entrypoint
 from weftjobs_controllers.errors import (
     AlreadyRunningError,
     CannotRunHereError,
     ComponentNotStartedError,
     InvalidArgumentError,
+    NotRunningError,
     UnknownComponentError,
+    check_callable,
+    check_list,
     check_text,
 )
+from weftjobs_controllers.launch import Launch
+from weftjobs_controllers.signals import on_event_loop
 
 logger = logging.getLogger("weftjobs_controllers")
 
-_SIGNALS = signal.SIGINT, signal.SIGTERM
+_MARGIN = 2.0
+"""How many seconds past the shutdown timeout a blocked event loop is waited for."""
+
+_LAST_SECONDS = 0.3
+"""How many seconds the event loop has to end once there is nothing left to do on it."""
 
 
 class Application:
@@ -52,12 +62,17 @@ class Application:
             application.run()
 
     A component is any object. One that is an async context manager is entered when it
-    starts and left when the application stops. When one fails to start, those that have
-    started are left and its error comes out as it is. The jobs start once all of `bootstrap`
-    has started, and have ended before the first component is left.
+    starts and left when the application stops, each in a task of its own. When one of
+    `bootstrap` fails to start, those that have started are left and its error comes out as it
+    is. The others start when they are first asked for, with `await application.get(name)`.
+    The jobs start once all of `bootstrap` has started, and have ended before the first
+    component is left.
 
-    `async with application:` embeds it in an event loop that runs already. Leaving the block
-    stops it; the runs in progress finish first, unless the block is cancelled.
+    `run()` runs it as a program, `async with application:` in an event loop that runs
+    already, `lifespan` with a web application, `in_thread()` beside a synchronous program.
+    Leaving stops it: the runs in progress have the `shutdown_timeout` of their entrypoint to
+    end, unless the block is cancelled, which aborts them. A component that raises while it
+    runs cancels the block, and its error comes out.
 
     Args:
         id: What identifies the application to machines.
@@ -66,6 +81,11 @@ class Application:
         bootstrap: The names of the components that start, in this order.
         timezone: The zone of cron expressions that name none: an IANA name or a `ZoneInfo`.
             Default: that of the process.
+        on_launched: Called as `on_launched(application)` once all of `bootstrap` has started,
+            before the first job. May be `async`, as may be all three.
+        on_done: Called as `on_done(application)` when it has stopped, its components left.
+        on_fatal: Called as `on_fatal(application, error)` instead, before the components are
+            left, when it ends by an error: a component failed, or a job called `sys.exit()`.
 
     Raises:
         UnknownComponentError: `bootstrap` has a name that `components` lacks.
@@ -87,15 +107,23 @@ class Application:
         components: Mapping[str, object],
         bootstrap: Iterable[str] = (),
         timezone: str | ZoneInfo | None = None,
+        on_launched: Callable[[Application], object] | None = None,
+        on_done: Callable[[Application], object] | None = None,
+        on_fatal: Callable[[Application, BaseException], object] | None = None,
     ) -> None:
         self.id = check_text("id", id)
         self.name = check_text("name", name)
         self.components = MappingProxyType(_checked_components(components))
         self.bootstrap = _checked_bootstrap(bootstrap, self.components)
         self.timezone = None if timezone is None else Cron("@daily", timezone).timezone
-        self._request: StopRequest | None = None
-        self._stack = AsyncExitStack()
-        self._started: dict[str, Any] = {}
+        hooks = {"on_launched": on_launched, "on_done": on_done, "on_fatal": on_fatal}
+        for argument, hook in hooks.items():
+            if hook is not None:
+                check_callable(argument, hook)
+        self._on_launched = on_launched
+        self._on_done = on_done
+        self._on_fatal = on_fatal
+        self._launch: Launch | None = None
 
     def __repr__(self) -> str:
         return f"<Application {self.id!r}>"
@@ -105,8 +133,8 @@ class Application:
     @property
     def stopping(self) -> bool:
         """Whether it has been asked to stop: no run starts any more."""
-        request = self._request
-        return request is not None and request.made
+        launch = self._launch
+        return launch is not None and launch.ending.asked.is_set()
 
     def component(self, name: str) -> Any:
         """Return a component that has started.
@@ -116,77 +144,151 @@ class Application:
 
         Raises:
             UnknownComponentError: There is no component of that name.
-            ComponentNotStartedError: It is not in `bootstrap`, or its turn has not come.
+            ComponentNotStartedError: It has not started: it is not in `bootstrap`, or its turn
+                has not come, and nobody has asked for it with `get`.
         """
-        _check_name(name, self.components)
-        component = self.components[name]
-        if name not in self._started and _is_context_manager(component):
+        component = self._find(name)
+        if not is_context_manager(component):
+            return component
+        launch = self._launch
+        started = launch.components.started(name) if launch is not None else None
+        if started is None:
             raise ComponentNotStartedError(name)
-        return self._started.get(name, component)
+        return started.value
+
+    async def get(self, name: str) -> Any:
+        """Return a component, having started it when it has not started.
+
+        So a component that is seldom needed may stay out of `bootstrap`. It is left when the
+        application stops. One that fails to start raises here, and may be asked for again.
+
+        Raises:
+            UnknownComponentError: There is no component of that name.
+            NotRunningError: It would have to be started, and the application does not run.
+            ComponentCycleError: It waits, while it starts, for the component that asks for it.
+        """
+        component = self._find(name)
+        if not is_context_manager(component):
+            return component
+        if self._launch is None:
+            raise NotRunningError(f"component {name!r}")
+        return await self._launch.components.start(name)
+
+    def _find(self, name: str) -> object:
+        _check_name(name, self.components)
+        return self.components[name]
 
     def stop(self) -> None:
         """Ask the application to stop, from any thread. It does not wait for that.
 
-        No run starts from now on. `run()` lets the runs in progress finish and returns; a
-        block of `async with` ends when its code does. Without effect when it does not run.
+        No run starts from now on, and the runs in progress have the `shutdown_timeout` of
+        their entrypoint to end. `run()` then returns; a block of `async with` ends when its
+        code does. Without effect when it does not run.
         """
-        request = self._request
-        if request is not None:
-            request.make()
+        launch = self._launch
+        if launch is not None:
+            launch.ending.ask()
 
     # Running
 
-    def run(self, backend: Literal["asyncio", "trio"] = "asyncio") -> None:
+    def run(self, backend: Backend = "asyncio") -> None:
         """Run until SIGINT (Ctrl-C), SIGTERM or `stop()`, and return when it has stopped.
 
-        It stops gracefully: no new run starts, the runs in progress finish, the components
-        are left. A signal during the start lets the start come to its end first. A second
-        signal aborts at once: what is in progress is cancelled.
+        It stops gracefully: no new run starts, the runs in progress have the
+        `shutdown_timeout` of their entrypoint to end and are then aborted, the components are
+        left. A signal during the start gives the start up. A second signal aborts at once.
+
+        The event loop runs in a thread of its own, so that signals are heeded, and the
+        process ends in time, even when a run blocks the loop or a thread never returns.
 
         Args:
             backend: The event loop that it runs on.
 
         Raises:
-            SystemExit: It was aborted; the code is 128 plus the number of the signal.
+            SystemExit: It was aborted by a second signal, whose number plus 128 is the code;
+                or a run called `sys.exit()`.
             CannotRunHereError: It is called outside the main thread, where no signals arrive,
                 or inside an event loop.
+            AlreadyRunningError: It runs already.
             InvalidArgumentError: There is no such backend here.
         """
         _check_backend(backend)
         _check_place()
-        aborted_by = anyio.run(self._run, backend=backend)
-        if aborted_by is not None:
-            raise SystemExit(128 + aborted_by)
+        with self._launched() as launch:
+            thread = LoopThread(partial(launch.serve, _nothing), backend, launch.ending.complete)
+            with heeding_signals(partial(self._heed, thread)):
+                thread.start()
+                self._wait_for_end(thread, launch.ending)
+        if thread.error is not None:
+            raise thread.error
 
-    async def _run(self) -> int | None:
-        """Serve until stopped, and return the signal that aborted it."""
-        failure: BaseException | None = None
-        guard = _Guard(self)
-        with anyio.open_signal_receiver(*_SIGNALS) as signals:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(guard.watch, signals, tasks.cancel_scope)
-                try:
-                    async with self:
-                        assert self._request is not None
-                        await self._request.wait()
-                except anyio.get_cancelled_exc_class():
-                    raise
-                except BaseException as error:
-                    # Raised in here it would come out inside an exception group.
-                    failure = error
-                tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
-        return guard.aborted_by
+    def _heed(self, thread: LoopThread, number: signal.Signals, count: int) -> None:
+        """Stop at the first signal; abort at the second."""
+        if count == 1:
+            logger.info("%s: stopping on %s, a second signal aborts", self.id, number.name)
+            self.stop()
+            return
+        thread.cancel()
+        thread.ended.wait(_MARGIN / 2)
+        raise SystemExit(128 + number)
+
+    @contextmanager
+    def in_thread(self, backend: Backend = "asyncio") -> Iterator[Self]:
+        """Run on an event loop of its own in a background thread, beside a synchronous program.
+
+            with application.in_thread():
+                flask_app.run()
+
+        Entering returns once it has launched; leaving stops it as `run` does.
+
+        Args:
+            backend: The event loop that it runs on.
+
+        Raises:
+            AlreadyRunningError: It runs already.
+            InvalidArgumentError: There is no such backend here.
+        """
+        _check_backend(backend)
+        launched = threading.Event()
+        process = os.getpid()
+        with self._launched() as launch:
+
+            def ended() -> None:
+                launch.ending.complete()
+                launched.set()
+
+            thread = LoopThread(partial(launch.serve, launched.set), backend, ended)
+            thread.start()
+            try:
+                launched.wait()
+                if thread.error is None:
+                    yield self
+            finally:
+                # In a process that was forked meanwhile there is no such thread.
+                if os.getpid() == process:
+                    self.stop()
+                    self._wait_for_end(thread, launch.ending)
+        if thread.error is not None:
+            raise thread.error
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncIterator[None]:
+        """Run for as long as a web application does: an ASGI lifespan function.
+
+            app = FastAPI(lifespan=application.lifespan)
+
+        Args:
+            app: The web application, which is not looked at.
+        """
+        async with self:
+            yield
 
     async def __aenter__(self) -> Self:
-        if self._request is not None:
-            raise AlreadyRunningError(f"application {self.id!r}")
-        self._request = StopRequest()
+        launch = self._new_launch()
         try:
-            await self._start()
-        except BaseException as error:
-            await self.__aexit__(type(error), error, error.__traceback__)
+            await launch.enter()
+        except BaseException:
+            self._launch = None
             raise
         return self
 
@@ -195,84 +297,45 @@ class Application:
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool | None:
-        self.stop()
+    ) -> bool:
+        assert self._launch is not None, "it is left by who has entered it"
         try:
-            if isinstance(error, anyio.get_cancelled_exc_class()):
-                return await self._stack.__aexit__(kind, error, traceback)
-            # The components are left as at any other stop: the error is not theirs.
-            return await self._stack.__aexit__(None, None, None)
+            return await self._launch.leave(error)
         finally:
-            self._started.clear()
-            self._request = None
+            self._launch = None
 
-    async def _start(self) -> None:
-        sessions: list[Session] = []
-        for name in self.bootstrap:
-            component = self.components[name]
-            if isinstance(component, Entrypoint):
-                session = self._stack.enter_context(component._booted(self))
-                sessions += [session] if session is not None else []
-            elif _is_context_manager(component):
-                entered = await self._stack.enter_async_context(component)
-                component = component if entered is None else entered
-            self._started[name] = component
-        self._warn_of_idle_jobs()
-        if not self.stopping:
-            await self._launch(sessions)
+    @contextmanager
+    def _launched(self) -> Iterator[Launch]:
+        try:
+            yield self._new_launch()
+        finally:
+            self._launch = None
 
-    async def _launch(self, sessions: list[Session]) -> None:
-        for session in sessions:
-            await self._stack.enter_async_context(session.running())
-        self._stack.push_async_callback(_stop_all, sessions)
+    def _new_launch(self) -> Launch:
+        if self._launch is not None:
+            raise AlreadyRunningError(f"application {self.id!r}")
+        self._launch = Launch(self)
+        return self._launch
 
-    def _warn_of_idle_jobs(self) -> None:
-        for name, component in self.components.items():
-            if isinstance(component, Entrypoint) and (methods := component._methods()):
-                if name not in self.bootstrap:
-                    why = "it is not in bootstrap"
-                elif component.schedule is None:
-                    why = "it has no schedule adapter; pass schedule=schedule_entrypoint()"
-                else:
-                    continue
-                logger.warning(
-                    "%s: of the component %r these methods never run, because %s: %s",
-                    self.id,
-                    name,
-                    why,
-                    ", ".join(methods),
-                )
+    def _fail(self, error: BaseException) -> None:
+        if self._launch is not None:
+            self._launch.fail(error)
+
+    def _wait_for_end(self, thread: LoopThread, ending: Ending) -> None:
+        """Wait until it has ended, unless its event loop does not get to that in time."""
+        ending.asked.wait()
+        entrypoints = [c for c in self.components.values() if isinstance(c, Entrypoint)]
+        longest = max((each._shutdown_timeout for each in entrypoints), default=0)
+        if not ending.runs_over.wait(longest / 1000 + _MARGIN):
+            logger.critical("%s: its event loop is blocked, and is left behind", self.id)
+            return
+        ending.left.wait()
+        if not thread.ended.wait(_LAST_SECONDS):
+            logger.warning("%s: its event loop does not end, and is left behind", self.id)
 
 
-class _Guard:
-    """Stops an application at the first signal and aborts it at the second.
-
-    Attributes:
-        aborted_by: The second signal.
-    """
-
-    def __init__(self, application: Application) -> None:
-        self._application = application
-        self.aborted_by: int | None = None
-
-    async def watch(self, signals: AsyncIterator[int], scope: anyio.CancelScope) -> None:
-        """Wait for the signals, and cancel a scope at the second."""
-        received = signal.Signals(await anext(signals)).name
-        logger.info("%s: stopping on %s, a second signal aborts", self._application.id, received)
-        self._application.stop()
-        self.aborted_by = await anext(signals)
-        scope.cancel()
-
-
-async def _stop_all(sessions: list[Session]) -> None:
-    """Stop the jobs of all adapters, so that none starts while those of another finish."""
-    async with anyio.create_task_group() as tasks:
-        for session in sessions:
-            tasks.start_soon(session.scheduler.stop)
-
-
-def _is_context_manager(component: object) -> TypeGuard[AbstractAsyncContextManager[object]]:
-    return hasattr(type(component), "__aenter__")
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _checked_components(components: object) -> dict[str, object]:
@@ -287,11 +350,7 @@ def _checked_components(components: object) -> dict[str, object]:
 
 
 def _checked_bootstrap(bootstrap: object, components: Mapping[str, object]) -> tuple[str, ...]:
-    if isinstance(bootstrap, str) or not isinstance(bootstrap, Iterable):
-        raise InvalidArgumentError(
-            "bootstrap", bootstrap, "is not a list", fix="Write it as bootstrap=['entrypoint']."
-        )
-    names = tuple(bootstrap)
+    names = check_list("bootstrap", bootstrap)
     for index, name in enumerate(names):
         _check_name(name, components)
         if name in names[:index]:
@@ -307,13 +366,14 @@ def _check_name(name: object, components: Mapping[str, object]) -> None:
 
 
 def _check_place() -> None:
+    fix = "Call it from the main thread of the program; elsewhere, use `async with`."
     if threading.current_thread() is not threading.main_thread():
-        raise CannotRunHereError("outside the main thread, where signals do not arrive")
-    try:
-        current_token()
-    except anyio.NoEventLoopError:
+        where = "outside the main thread, where signals do not arrive"
+    elif on_event_loop():
+        where = "inside an event loop that runs already"
+    else:
         return
-    raise CannotRunHereError("inside an event loop that runs already")
+    raise CannotRunHereError("application: run()", where, fix=fix)
 
 
 def _check_backend(backend: object) -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from weftjobs_controllers.actions import ActionInfo
+from weftjobs_controllers.signals import AbortSignal
+
+if TYPE_CHECKING:
+    from weftjobs_controllers.application import Application
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScheduleContext:
     """What a run is told: `self.context` in a controller.
+
+    Middlewares, access rules, `skip_if`, a `controller_factory` and `on_error` get it too.
 
     Attributes:
         schedule: The schedule as text: `'every 30s'`, `'cron 0 3 * * *'`.
@@ -19,9 +27,19 @@ class ScheduleContext:
         run: The number of the run since the application started, from 1. Skipped runs are
             not counted.
         action: The job that runs.
+        application: The application that runs it.
+        signal: Tells the run that it should end.
+        scope: What is entered here is left when the run ends, whatever happened.
     """
 
     schedule: str
     scheduled_at: datetime
     run: int
     action: ActionInfo
+    application: Application = field(repr=False)
+    signal: AbortSignal = field(repr=False)
+    scope: AsyncExitStack = field(repr=False)
+
+    def component(self, name: str) -> Any:
+        """Return a component of the application that has started; see `Controller.component`."""
+        return self.application.component(name)

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from weftjobs import Cron, Every, InvalidScheduleError, Trigger, parse_duration
+from weftjobs import Cron, Every, InvalidScheduleError, Trigger, parse_duration, to_duration
+from weftjobs_controllers.access import Rule, check_rule
 from weftjobs_controllers.actions import ActionSpec
-from weftjobs_controllers.errors import InvalidActionError, check_text, shown
+from weftjobs_controllers.context import ScheduleContext
+from weftjobs_controllers.errors import (
+    InvalidActionError,
+    check_callable,
+    check_flag,
+    check_list,
+    check_text,
+    shown,
+)
+from weftjobs_controllers.middlewares import Middleware, check_middlewares
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Checked = TypeVar("Checked")
 
 _ATTRIBUTE = "__weftjobs_schedules__"
 
@@ -31,8 +42,17 @@ def schedule(
     every: int | float | timedelta | str | None = None,
     cron: str | None = None,
     timezone: str | ZoneInfo | None = None,
+    overlap: bool = False,
+    immediate: bool = False,
+    aligned: bool = False,
+    timeout: int | float | timedelta | str | None = None,
+    skip_if: Callable[[ScheduleContext], object] | None = None,
     name: str | None = None,
     description: str = "",
+    acl: bool = False,
+    rule: Rule | None = None,
+    middlewares: Iterable[Middleware] = (),
+    groups: Iterable[str] = (),
 ) -> Callable[[Method], Method]:
     """Run a method of a `Controller` on a schedule.
 
@@ -40,7 +60,7 @@ def schedule(
             @schedule("30s")
             async def heartbeat(self) -> None: ...
 
-            @schedule(cron="0 3 * * *", timezone="Asia/Shanghai")
+            @schedule(cron="0 3 * * *", timezone="Asia/Shanghai", timeout="1h")
             def purge(self) -> None: ...
 
     Give exactly one of `when`, `every` and `cron`. The method may be `async`; a plain one runs
@@ -59,19 +79,53 @@ def schedule(
         cron: The cron expression.
         timezone: The zone of the cron expression: an IANA name or a `ZoneInfo`. Default: that
             of the application, else that of the process.
+        overlap: Start a run although the previous one is in progress. By default it is
+            skipped.
+        immediate: Also run once as soon as the application has launched.
+        aligned: Put an interval on the grid of the clock (`every="6h"` at 0, 6, 12 and 18
+            o'clock UTC), so that a restart does not move it.
+        timeout: How long a run may last: milliseconds, a `timedelta`, or text. Then
+            `self.signal` is aborted, an `async` run is cancelled, and the run has failed with
+            a `RunTimeoutError`.
+        skip_if: Called as `skip_if(context)` before a run, which is skipped when it returns
+            something true. May be `async`, as may be all functions here; a plain one is
+            called on the event loop.
         name: The name of the job. Default: `Class.method`.
         description: What the job is for.
+        acl: Ask the `rules` of the entrypoint before a run.
+        rule: A rule that this job asks, after those of the entrypoint: a subclass of
+            `AccessControlRule`, or a function of the context.
+        middlewares: Called as `await middleware(context, call_next)` around a run, inside
+            those of the entrypoint and of the adapter.
+        groups: The names of the groups that the job belongs to, which
+            `build_entrypoints(action_groups=...)` declares.
 
     Raises:
         InvalidScheduleError: The schedule cannot be kept, here, where the class is defined.
-            Its kind `UnknownTimeZoneError` is raised for a zone, `InvalidActionError` for
-            what is not a method that can run without arguments, and, once the class is
-            complete, `DuplicateActionNameError` for a name that it uses twice.
+            Its kind `UnknownTimeZoneError` is raised for a zone, `InvalidArgumentError` for
+            another option, `InvalidActionError` for what is not a method that can run without
+            arguments, and, once the class is complete, `DuplicateActionNameError` for a name
+            that it uses twice.
     """
+    spec = _read_schedule(when, every, cron, timezone)
+    if check_flag("aligned", aligned) and spec.every is None:
+        raise InvalidScheduleError(
+            f"aligned: means nothing for {shown(spec.cron or spec.trigger)}",
+            fix="Leave aligned out: only an interval has a grid that it could be moved to.",
+        )
     spec = replace(
-        _read_schedule(when, every, cron, timezone),
-        name=None if name is None else check_text("name", name),
+        spec,
+        overlap=check_flag("overlap", overlap),
+        immediate=check_flag("immediate", immediate),
+        aligned=aligned,
+        timeout=None if timeout is None else to_duration(timeout, "timeout"),
+        skip_if=_optional(check_callable, "skip_if", skip_if),
+        name=_optional(check_text, "name", name),
         description="" if description == "" else check_text("description", description),
+        acl=check_flag("acl", acl),
+        rule=_optional(check_rule, "rule", rule),
+        middlewares=check_middlewares(middlewares),
+        groups=tuple(check_text("groups", group) for group in check_list("groups", groups)),
     )
 
     def attach(method: Method) -> Method:
@@ -86,6 +140,11 @@ def specs_of(member: object) -> tuple[ActionSpec, ...]:
     """Return what `@schedule` attached to a member of a class, from the top decorator down."""
     specs = getattr(member, _ATTRIBUTE, ())
     return specs if isinstance(specs, tuple) else ()
+
+
+def _optional(check: Callable[[str, object], Checked], name: str, value: object) -> Checked | None:
+    """Check an argument that may be left out."""
+    return None if value is None else check(name, value)
 
 
 def _read_schedule(when: object, every: Any, cron: Any, timezone: Any) -> ActionSpec:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
-from weftjobs import InvalidScheduleError, JobsError
+from weftjobs import InvalidScheduleError, JobsError, format_duration
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = _short.maxlong = 80
@@ -20,8 +20,8 @@ def shown(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
-class InvalidArgumentError(JobsError):
-    """An argument that is not what it should be: it has reason `invalid`.
+class InvalidArgumentError(InvalidScheduleError):
+    """An argument that is not what it should be.
 
     Attributes:
         argument: The name of the argument.
@@ -32,7 +32,7 @@ class InvalidArgumentError(JobsError):
     value: object
 
     def __init__(self, argument: str, value: object, wrong: str, *, fix: str) -> None:
-        super().__init__(f"{argument}: {shown(value)} {wrong}", reason="invalid", fix=fix)
+        super().__init__(f"{argument}: {shown(value)} {wrong}", fix=fix)
         self.argument = argument
         self.value = value
 
@@ -132,7 +132,7 @@ class ComponentNotStartedError(JobsError):
         super().__init__(
             f"component: {shown(component)} has not started",
             reason="missing",
-            fix=f"Start it with the application: add {component!r} to bootstrap.",
+            fix=f"Add {component!r} to bootstrap, or await application.get({component!r}) first.",
         )
         self.component = component
 
@@ -174,21 +174,162 @@ class NotRunningError(JobsError):
 
 
 class CannotRunHereError(JobsError):
-    """`Application.run` where it cannot run: it has reason `invalid`.
+    """A call that blocks, where it must not: it has reason `invalid`.
 
     Attributes:
-        where: Where it was called.
+        call: What was called, such as `application: run()`.
+        where: Where that was.
     """
 
+    call: str
     where: str
 
-    def __init__(self, where: str) -> None:
-        super().__init__(
-            f"application: run() is called {where}",
-            reason="invalid",
-            fix="Call it from the main thread of the program; elsewhere, use `async with`.",
-        )
+    def __init__(self, call: str, where: str, *, fix: str) -> None:
+        super().__init__(f"{call} is called {where}", reason="invalid", fix=fix)
+        self.call = call
         self.where = where
+
+
+class ComponentCycleError(JobsError):
+    """Components that wait for one another while they start: it has reason `invalid`.
+
+    Attributes:
+        cycle: Their names; the last one is the first one again.
+    """
+
+    cycle: tuple[str, ...]
+
+    def __init__(self, cycle: tuple[str, ...]) -> None:
+        super().__init__(
+            f"component: to start, {' waits for '.join(map(repr, cycle))}",
+            reason="invalid",
+            fix="Have one of them ask for the other later than in its __aenter__.",
+        )
+        self.cycle = cycle
+
+
+class AccessDeniedError(JobsError):
+    """A run that a rule of the access control refused: it has reason `denied`.
+
+    Attributes:
+        action: The name of the job.
+        rule: The name of the rule.
+    """
+
+    action: str
+    rule: str
+
+    def __init__(self, action: str, rule: str, answer: object) -> None:
+        super().__init__(
+            f"{action}: the rule {rule} answered {shown(answer)}",
+            reason="denied",
+            fix="A rule allows a run by returning exactly True.",
+        )
+        self.action = action
+        self.rule = rule
+
+
+class RunTimeoutError(JobsError):
+    """A run that exceeded its `timeout`: it has reason `timeout`.
+
+    Attributes:
+        action: The name of the job.
+        timeout: The limit in milliseconds.
+    """
+
+    action: str
+    timeout: int
+
+    _told = False
+
+    def __init__(self, action: str, timeout: int) -> None:
+        super().__init__(
+            f"{action}: the run exceeded its timeout of {format_duration(timeout)}",
+            reason="timeout",
+            fix="Make it faster, or give it more with @schedule(..., timeout='…').",
+        )
+        self.action = action
+        self.timeout = timeout
+
+
+class RunAbortedError(JobsError):
+    """A run that did not end when the application stopped: it has reason `aborted`.
+
+    Attributes:
+        action: The name of the job.
+        lost: Whether it goes on in a thread that nothing can end before the process does.
+    """
+
+    action: str
+    lost: bool
+
+    def __init__(self, action: str, *, lost: bool) -> None:
+        how = "was left behind in its thread" if lost else "was aborted"
+        super().__init__(
+            f"{action}: the run {how}, because the application stopped",
+            reason="aborted",
+            fix="Have it end once self.signal is aborted, or raise the shutdown_timeout.",
+        )
+        self.action = action
+        self.lost = lost
+
+
+class JobExitError(JobsError):
+    """A job that asked its program to exit, as `sys.exit()` does: it has reason `exit`.
+
+    The application stops, and raises what the job raised.
+
+    Attributes:
+        action: The name of the job.
+    """
+
+    action: str
+
+    def __init__(self, action: str, raised: BaseException) -> None:
+        super().__init__(
+            f"{action}: the run raised {shown(raised)}, which ends the application",
+            reason="exit",
+            fix="Call self.application.stop() to stop it; raise an Exception to fail the run.",
+        )
+        self.action = action
+
+
+class InvalidActionGroupError(InvalidScheduleError):
+    """A job in a group that its entrypoint does not declare.
+
+    Attributes:
+        action: The name of the job.
+        group: The group.
+    """
+
+    action: str
+    group: str
+
+    def __init__(self, action: str, group: str, known: Iterable[str]) -> None:
+        names = ", ".join(map(repr, known)) or "there are none"
+        super().__init__(
+            f"groups: {action} is in {shown(group)}, which is no group of its entrypoint",
+            fix=f"Declare it in build_entrypoints(action_groups=...), or name one of: {names}.",
+        )
+        self.action = action
+        self.group = group
+
+
+class MissingRuleError(InvalidScheduleError):
+    """A job with `acl=True` that no rule protects.
+
+    Attributes:
+        action: The name of the job.
+    """
+
+    action: str
+
+    def __init__(self, action: str) -> None:
+        super().__init__(
+            f"acl: {action} asks for access control, but there is no rule to ask",
+            fix="Pass build_entrypoints(rules=[...]), or @schedule(..., rule=...).",
+        )
+        self.action = action
 
 
 def check_text(argument: str, text: object) -> str:
@@ -201,3 +342,39 @@ def check_text(argument: str, text: object) -> str:
         return text
     wrong = "is empty" if text == "" else "is not text"
     raise InvalidArgumentError(argument, text, wrong, fix=f"Give {argument} as text.")
+
+
+def check_flag(argument: str, flag: object) -> bool:
+    """Return a truth value that an argument has to be.
+
+    Raises:
+        InvalidArgumentError: It is none.
+    """
+    if isinstance(flag, bool):
+        return flag
+    fix = f"Write {argument}=True, or leave it out."
+    raise InvalidArgumentError(argument, flag, "is not True or False", fix=fix)
+
+
+def check_callable(argument: str, function: object) -> Callable[..., Any]:
+    """Return a function that an argument has to be.
+
+    Raises:
+        InvalidArgumentError: It cannot be called.
+    """
+    if callable(function):
+        return function
+    fix = f"Pass a function as {argument}, or leave it out."
+    raise InvalidArgumentError(argument, function, "cannot be called", fix=fix)
+
+
+def check_list(argument: str, values: object) -> tuple[Any, ...]:
+    """Return the values of an argument that has to be a list or another iterable but text.
+
+    Raises:
+        InvalidArgumentError: It is not.
+    """
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        return tuple(values)
+    fix = f"Write it as {argument}=[...]."
+    raise InvalidArgumentError(argument, values, "is not a list", fix=fix)

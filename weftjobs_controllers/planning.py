@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from weftjobs import Cron, Every, InvalidScheduleError, Row, Trigger, format_duration, plan_row
 from weftjobs_controllers.actions import Action, ActionInfo
-from weftjobs_controllers.errors import shown
+from weftjobs_controllers.errors import check_flag, shown
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -24,28 +25,37 @@ def row_of(action: Action, timezone: str | ZoneInfo | None) -> Row:
         InvalidScheduleError: The zone of the process cannot be found out.
     """
     spec = action.spec
+    when: dict[str, Any]
     if spec.cron is not None:
         zone = Cron(spec.cron, timezone if spec.timezone is None else spec.timezone).timezone
-        return Row(action=action.name, cron=spec.cron, tz=zone.key or zone)
-    if spec.every is not None:
-        return Row(action=action.name, every=spec.every)
-    return Row(action=action.name, trigger=spec.trigger)
+        when = {"cron": spec.cron, "tz": zone.key or zone}
+    elif spec.every is not None:
+        when = {"every": spec.every}
+    else:
+        when = {"trigger": spec.trigger}
+    return Row(action=action.name, **when, overlap=spec.overlap, immediate=spec.immediate)
 
 
-def plan_action(row: Row) -> Trigger:
+def plan_action(row: Row, *, aligned: bool = False) -> Trigger:
     """Return the trigger of a job's row, which has one of `every`, `cron` with `tz`, `trigger`.
 
     A cron time that its zone repeats when the clocks go back comes once.
+
+    Args:
+        row: The row.
+        aligned: Whether an interval lies on the grid of the clock.
 
     Raises:
         InvalidScheduleError: The row cannot be scheduled; the message names the field.
     """
     fields = dict(row)
+    for flag in ("overlap", "immediate"):
+        check_flag(flag, fields.get(flag, False))
     trigger: Trigger | None = fields.get("trigger")
     if trigger is not None:
         _check_alone(fields)
         return trigger
-    planned = plan_row(row)
+    planned = plan_row(row, origin=0 if aligned else None)
     if isinstance(planned, Cron):
         return Cron(planned.expression, planned.timezone, repeated="once")
     return planned
@@ -71,6 +81,8 @@ def describe(action: Action, row: Row, next_due: int | None) -> ActionInfo:
     return ActionInfo(
         name=action.name,
         description=action.spec.description,
+        groups=action.spec.groups,
+        acl=action.spec.acl,
         controller=action.controller,
         method=action.method,
         schedule=_text_of(trigger),

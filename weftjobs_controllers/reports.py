@@ -14,7 +14,8 @@ from weftjobs_controllers.context import ScheduleContext
 
 logger = logging.getLogger("weftjobs_controllers")
 
-SkipReason = Literal["overlap"]
+SkipReason = Literal["overlap", "missed", "condition"]
+Level = Literal["info", "warning", "error"]
 OnError = Callable[[Exception, ActionInfo, ScheduleContext | None], object]
 OnSkip = Callable[[ActionInfo, datetime, SkipReason], object]
 
@@ -53,9 +54,10 @@ class Reports:
     ) -> None:
         """Tell that a run was skipped, and why."""
         if not await self._told("on_skip", self.on_skip, action, scheduled_at, reason):
-            self.log("info", f"{action.name} skipped at {scheduled_at.isoformat()} ({reason})")
+            level: Level = "warning" if reason == "missed" else "info"
+            self.log(level, f"{action.name} skipped at {scheduled_at.isoformat()} ({reason})")
 
-    def log(self, level: Literal["info", "error"], what: str, **more: Any) -> None:
+    def log(self, level: Level, what: str, **more: Any) -> None:
         """Log something, by the own logger when the application's raises."""
         message = f"{self.adapter}: {what}"
         try:

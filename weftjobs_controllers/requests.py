@@ -1,58 +1,191 @@
-"""One run as a request: a new controller, told about the run, and its method called."""
+"""One run as a request: middlewares, access control, a new controller, and its method."""
 
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-import anyio.to_thread
+import anyio
 
 from weftjobs import Clock
+from weftjobs_controllers import _clocks
+from weftjobs_controllers._threads import ThreadCall
+from weftjobs_controllers.access import Rule, check_access
 from weftjobs_controllers.actions import Action
 from weftjobs_controllers.context import ScheduleContext
+from weftjobs_controllers.controller import Controller
+from weftjobs_controllers.errors import InvalidArgumentError, RunAbortedError, RunTimeoutError
+from weftjobs_controllers.middlewares import Middleware, chained
 
-if TYPE_CHECKING:
-    from weftjobs_controllers.application import Application
-
-_THREADS = 40
-"""How many plain methods run at once, each in a worker thread."""
-
-
-@runtime_checkable
-class _HandDriven(Protocol):
-    """A clock that stands still until it is moved, and must not be while a thread works."""
-
-    def hold(self) -> AbstractContextManager[object]: ...
+ControllerFactory = Callable[[type[Controller], ScheduleContext], object]
+"""Makes the controller of a run; may be `async`."""
 
 
-class Requests:
-    """Makes the runs of one application's jobs."""
+class Patience:
+    """What may go on for a moment after its run was cancelled: threads, and cleaning up."""
 
-    def __init__(self, application: Application, clock: Clock) -> None:
-        self._application = application
-        self._hold = clock.hold if isinstance(clock, _HandDriven) else nullcontext
-        self._threads = anyio.CapacityLimiter(_THREADS)
-        self._unlimited = anyio.CapacityLimiter(math.inf)
+    def __init__(self) -> None:
+        self._scopes: set[anyio.CancelScope] = set()
+        self._over = False
 
-    async def make(self, action: Action, context: ScheduleContext) -> None:
-        """Run a job once. What its method raises comes out, what it returns does not."""
-        controller = action.controller()
-        controller.application = self._application
-        controller.context = context
-        await self._call(getattr(controller, action.method))
+    @contextmanager
+    def shield(self) -> Iterator[anyio.CancelScope]:
+        """Shield a block from being cancelled, until patience is over."""
+        with anyio.CancelScope(shield=True) as scope:
+            self._scopes.add(scope)
+            if self._over:
+                scope.cancel()
+            try:
+                yield scope
+            finally:
+                self._scopes.discard(scope)
 
-    async def _call(self, method: Callable[[], Any]) -> None:
+    def end(self) -> None:
+        """Cancel what is shielded, now and later."""
+        self._over = True
+        for scope in list(self._scopes):
+            scope.cancel()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """What all runs of an entrypoint go through.
+
+    Attributes:
+        middlewares: Those of the entrypoint, then those of the adapter.
+        rules: Those of the entrypoint.
+        factory: Makes the controllers; `None` to call their classes.
+        clock: The time that a timeout is measured by.
+        patience: Ends when the application stops and its runs do not.
+        overdue: Told that a run has exceeded its timeout and goes on in its thread.
+    """
+
+    middlewares: tuple[Middleware, ...]
+    rules: tuple[Rule, ...]
+    factory: ControllerFactory | None
+    clock: Clock
+    patience: Patience = field(default_factory=Patience)
+    overdue: Callable[[ScheduleContext, RunTimeoutError], Awaitable[None]]
+
+
+class Request:
+    """One run of a job."""
+
+    __slots__ = ("_action", "_context", "_pipeline", "_timeout")
+
+    def __init__(self, pipeline: Pipeline, action: Action, context: ScheduleContext) -> None:
+        self._pipeline = pipeline
+        self._action = action
+        self._context = context
+        self._timeout: RunTimeoutError | None = None
+
+    async def make(self) -> None:
+        """Run. What the method returns is ignored; what fails the run comes out.
+
+        Raises:
+            RunTimeoutError: It exceeded its timeout.
+            RunAbortedError: Its thread was left behind when the application stopped.
+            AccessDeniedError: A rule refused it.
+        """
+        try:
+            await self._run()
+        except BaseException as error:
+            if not await self._close(error):
+                raise
+        else:
+            await self._close(None)
+        finally:
+            # The error would keep its frames alive, and they this request.
+            self._timeout = None
+
+    async def _close(self, error: BaseException | None) -> bool | None:
+        """Leave what the run entered in its scope, whether it is cancelled or not."""
+        details = (
+            (None, None, None) if error is None else (type(error), error, error.__traceback__)
+        )
+        with self._pipeline.patience.shield():
+            return await self._context.scope.__aexit__(*details)
+
+    async def _run(self) -> None:
+        spec = self._action.spec
+        middlewares = (*self._pipeline.middlewares, *spec.middlewares)
+        call = chained(middlewares, self._go_on) if middlewares else self._go_on
+        if spec.timeout is None:
+            await call(self._context)
+        else:
+            await self._limited(spec.timeout, call(self._context))
+
+    async def _limited(self, limit: int, call: Awaitable[object]) -> None:
+        within = _clocks.move_on_after(self._pipeline.clock, limit)
+        try:
+            with within as scope:
+                self._context.signal._follow(scope)
+                await call
+        except RunAbortedError:
+            raise
+        except Exception as error:
+            if self._context.signal.timed_out:
+                raise self._timed_out() from error
+            raise
+        if self._context.signal.timed_out:
+            raise self._timed_out()
+
+    def _timed_out(self) -> RunTimeoutError:
+        if self._timeout is None:
+            assert self._action.spec.timeout is not None
+            self._timeout = RunTimeoutError(self._action.name, self._action.spec.timeout)
+        return self._timeout
+
+    async def _go_on(self, context: ScheduleContext) -> object:
+        """Do what the middlewares are around."""
+        spec = self._action.spec
+        if spec.acl or spec.rule is not None:
+            rules = self._pipeline.rules if spec.acl else ()
+            own = () if spec.rule is None else (spec.rule,)
+            await check_access((*rules, *own), context)
+        controller = await self._make_controller(context)
+        method = getattr(controller, self._action.method)
         if inspect.iscoroutinefunction(method):
-            await method()
-            return
-        async with self._threads:
-            with self._hold():
-                # Wrapped, because trio refuses a bare coroutine.
-                (result,) = await anyio.to_thread.run_sync(
-                    lambda: (method(),), limiter=self._unlimited, abandon_on_cancel=True
-                )
-        if inspect.isawaitable(result):
-            await result
+            return await method()
+        result = await self._call_in_thread(method)
+        return await result if inspect.isawaitable(result) else result
+
+    async def _make_controller(self, context: ScheduleContext) -> Controller:
+        factory = self._pipeline.factory
+        if factory is None:
+            controller: object = self._action.controller()
+        else:
+            controller = factory(self._action.controller, context)
+            if inspect.isawaitable(controller):
+                controller = await controller
+        if not isinstance(controller, Controller):
+            raise InvalidArgumentError(
+                "controller_factory",
+                controller,
+                "is not a controller",
+                fix=f"Have it return an instance of {self._action.controller.__name__}.",
+            )
+        controller.context = context
+        return controller
+
+    async def _call_in_thread(self, method: Callable[[], object]) -> object:
+        call = ThreadCall(method)
+        with _clocks.hold(self._pipeline.clock):
+            try:
+                await call.run()
+            except anyio.get_cancelled_exc_class():
+                await self._wait_patiently(call)
+        return call.result()
+
+    async def _wait_patiently(self, call: ThreadCall) -> None:
+        """Wait for a thread although its run is cancelled, until patience is over."""
+        signal = self._context.signal
+        signal._tell()
+        with self._pipeline.patience.shield() as scope:
+            if signal.timed_out:
+                await self._pipeline.overdue(self._context, self._timed_out())
+            await call.wait()
+        if scope.cancel_called:
+            raise RunAbortedError(self._action.name, lost=True)

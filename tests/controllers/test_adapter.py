@@ -276,7 +276,12 @@ async def test_editing_a_row_reschedules() -> None:
     booted, noted = booted_every("1h")
     async with booted.application:
         row = booted.adapter.jobs[0]
-        assert dict(row) == {"action": "Jobs.job", "every": 3_600_000}
+        assert dict(row) == {
+            "action": "Jobs.job",
+            "every": 3_600_000,
+            "overlap": False,
+            "immediate": False,
+        }
         row["every"] = "10m"
         await booted.clock.advance("10m")
         with atomic(booted.adapter.jobs):

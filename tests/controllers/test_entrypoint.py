@@ -49,6 +49,8 @@ async def test_actions_while_the_application_runs() -> None:
     assert actions[0] == ActionInfo(
         name="Jobs.tick",
         description="Ticks",
+        groups=(),
+        acl=False,
         controller=Jobs,
         method="tick",
         schedule="every 1m30s",

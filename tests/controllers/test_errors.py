@@ -9,13 +9,20 @@ import pytest
 
 from weftjobs import InvalidScheduleError, JobsError
 from weftjobs_controllers import (
+    AccessDeniedError,
     AlreadyRunningError,
     CannotRunHereError,
+    ComponentCycleError,
     ComponentNotStartedError,
     DuplicateActionNameError,
     InvalidActionError,
+    InvalidActionGroupError,
     InvalidArgumentError,
+    JobExitError,
+    MissingRuleError,
     NotRunningError,
+    RunAbortedError,
+    RunTimeoutError,
     UnknownActionError,
     UnknownComponentError,
 )
@@ -60,7 +67,7 @@ ERRORS = [
         ComponentNotStartedError("db"),
         "missing",
         "component: 'db' has not started",
-        "Start it with the application: add 'db' to bootstrap.",
+        "Add 'db' to bootstrap, or await application.get('db') first.",
         {"component": "db"},
     ),
     (
@@ -78,11 +85,67 @@ ERRORS = [
         {"what": "schedule.scheduler"},
     ),
     (
-        CannotRunHereError("inside an event loop that runs already"),
+        CannotRunHereError("application: run()", "inside an event loop", fix="Use `async with`."),
         "invalid",
-        "application: run() is called inside an event loop that runs already",
-        "Call it from the main thread of the program; elsewhere, use `async with`.",
-        {"where": "inside an event loop that runs already"},
+        "application: run() is called inside an event loop",
+        "Use `async with`.",
+        {"call": "application: run()", "where": "inside an event loop"},
+    ),
+    (
+        ComponentCycleError(("db", "cache", "db")),
+        "invalid",
+        "component: to start, 'db' waits for 'cache' waits for 'db'",
+        "Have one of them ask for the other later than in its __aenter__.",
+        {"cycle": ("db", "cache", "db")},
+    ),
+    (
+        AccessDeniedError("Jobs.purge", "OnlyOnTheLeader", None),
+        "denied",
+        "Jobs.purge: the rule OnlyOnTheLeader answered None",
+        "A rule allows a run by returning exactly True.",
+        {"action": "Jobs.purge", "rule": "OnlyOnTheLeader"},
+    ),
+    (
+        RunTimeoutError("Jobs.purge", 90_000),
+        "timeout",
+        "Jobs.purge: the run exceeded its timeout of 1m30s",
+        "Make it faster, or give it more with @schedule(..., timeout='…').",
+        {"action": "Jobs.purge", "timeout": 90_000},
+    ),
+    (
+        RunAbortedError("Jobs.purge", lost=False),
+        "aborted",
+        "Jobs.purge: the run was aborted, because the application stopped",
+        "Have it end once self.signal is aborted, or raise the shutdown_timeout.",
+        {"action": "Jobs.purge", "lost": False},
+    ),
+    (
+        RunAbortedError("Jobs.purge", lost=True),
+        "aborted",
+        "Jobs.purge: the run was left behind in its thread, because the application stopped",
+        "Have it end once self.signal is aborted, or raise the shutdown_timeout.",
+        {"action": "Jobs.purge", "lost": True},
+    ),
+    (
+        JobExitError("Jobs.purge", SystemExit(3)),
+        "exit",
+        "Jobs.purge: the run raised SystemExit(3), which ends the application",
+        "Call self.application.stop() to stop it; raise an Exception to fail the run.",
+        {"action": "Jobs.purge"},
+    ),
+    (
+        InvalidActionGroupError("Jobs.purge", "nightly", ["reports", "upkeep"]),
+        "invalid",
+        "groups: Jobs.purge is in 'nightly', which is no group of its entrypoint",
+        "Declare it in build_entrypoints(action_groups=...), or name one of: 'reports', 'upkeep'.",
+        {"action": "Jobs.purge", "group": "nightly"},
+    ),
+    (
+        MissingRuleError("Jobs.purge"),
+        "invalid",
+        "acl: Jobs.purge asks for access control, but there is no rule to ask",
+        "Pass build_entrypoints(rules=[...]), or @schedule(..., rule=...).",
+        {"action": "Jobs.purge"},
     ),
 ]
 
@@ -90,7 +153,7 @@ ERRORS = [
 @pytest.mark.parametrize(
     ("error", "reason", "message", "fix", "facts"),
     ERRORS,
-    ids=[type(error).__name__ for error, *_ in ERRORS],
+    ids=[f"{type(error).__name__}-{index}" for index, (error, *_) in enumerate(ERRORS)],
 )
 def test_whole_sentences(
     error: JobsError, reason: str, message: str, fix: str, facts: dict[str, Any]
@@ -105,3 +168,4 @@ def test_errors_of_a_declaration_are_schedule_errors() -> None:
     """K2: what is wrong with a declared job is an `InvalidScheduleError`."""
     assert issubclass(InvalidActionError, InvalidScheduleError)
     assert issubclass(DuplicateActionNameError, InvalidScheduleError)
+    assert issubclass(InvalidArgumentError, InvalidScheduleError)

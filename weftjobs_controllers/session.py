@@ -1,0 +1,323 @@
+"""The jobs of an adapter from the start of their entrypoint to its end: due rows become runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.lowlevel import current_token
+
+from weftjobs import Row, RunContext, Scheduler, Trigger
+from weftjobs_controllers import _clocks
+from weftjobs_controllers.actions import Action, ActionInfo
+from weftjobs_controllers.context import ScheduleContext
+from weftjobs_controllers.errors import (
+    ComponentNotStartedError,
+    JobExitError,
+    RunAbortedError,
+    RunTimeoutError,
+    UnknownActionError,
+    UnknownComponentError,
+)
+from weftjobs_controllers.planning import describe, moment, plan_action, row_of, trigger_of
+from weftjobs_controllers.reports import Reports, SkipReason, logger
+from weftjobs_controllers.requests import Patience, Pipeline, Request
+from weftjobs_controllers.signals import AbortSignal
+
+if TYPE_CHECKING:
+    from weftjobs_controllers.adapter import ScheduleAdapter
+    from weftjobs_controllers.application import Application
+    from weftjobs_controllers.entrypoint import Entrypoint
+
+_THREADS = 40
+"""How many plain methods run at once, each in a thread."""
+
+_PATIENCE = 0.3
+"""How many seconds a thread has to heed its signal, and what was cancelled to clean up."""
+
+
+class Session:
+    """The jobs of an adapter while an application runs.
+
+    Attributes:
+        adapter: The adapter.
+        scheduler: What drives their rows.
+        served: Whether they have been launched.
+        over: Whether no run is in progress any more, and none will be.
+        shutdown_timeout: How many milliseconds the runs in progress have when it stops.
+    """
+
+    def __init__(
+        self,
+        adapter: ScheduleAdapter,
+        entrypoint: Entrypoint,
+        actions: dict[str, Action],
+        application: Application,
+    ) -> None:
+        self.adapter = adapter
+        self._actions = actions
+        self._application = application
+        self._clock = adapter._clock
+        self._grace = adapter._grace
+        self.shutdown_timeout = entrypoint._shutdown_timeout
+        self._reports = Reports(adapter.name, adapter._on_error, adapter._on_skip, self._find_log)
+        self._patience = Patience()
+        self._pipeline = Pipeline(
+            middlewares=(*entrypoint._middlewares, *adapter._middlewares),
+            rules=entrypoint._rules,
+            factory=entrypoint._controller_factory,
+            clock=self._clock,
+            patience=self._patience,
+            overdue=self._overdue,
+        )
+        self._token = current_token()
+        self._threads = anyio.CapacityLimiter(_THREADS)
+        self._plain = {name for name, action in actions.items() if _is_plain(action)}
+        self._started: Counter[str] = Counter()
+        self._in_progress: set[ScheduleContext] = set()
+        self._failing: dict[int, tuple[BaseException, ScheduleContext]] = {}
+        self._scope = anyio.CancelScope(shield=True)
+        self._aborted = False
+        self.served = False
+        self._leave = anyio.Event()
+        self.over = anyio.Event()
+        self._rows = {
+            name: row_of(action, application.timezone) for name, action in actions.items()
+        }
+        adapter.jobs[:] = self._rows.values()
+        self.scheduler = Scheduler(
+            adapter.jobs,
+            self._run,
+            failed=self._failed,
+            skipped=self._skipped,
+            plan=self._plan,
+            clock=self._clock,
+        )
+
+    # Its life
+
+    async def serve(self, launched: anyio.Event) -> None:
+        """Run the jobs until they are stopped or aborted, in a task of its own."""
+        if self._leave.is_set():
+            return
+        self.served = True
+        try:
+            with self._scope:
+                async with self.scheduler:
+                    self._run_immediate()
+                    launched.set()
+                    await self._leave.wait()
+        finally:
+            self.over.set()
+
+    def _run_immediate(self) -> None:
+        for row in self._rows.values():
+            if row.get("immediate") and not row.get("paused"):
+                self.scheduler.run_now(row)
+
+    async def stop(self) -> None:
+        """Start nothing more; the runs in progress may end before they are aborted."""
+        with _clocks.move_on_after(self._clock, self.shutdown_timeout) as limit:
+            await self.scheduler.stop()
+        self._leave.set()
+        if limit.cancelled_caught:
+            await self.abort()
+        if self.served:
+            await self.over.wait()
+
+    async def abort(self) -> None:
+        """Abort the runs in progress. What does not end even so is left behind in a second."""
+        self._aborted = True
+        for context in self._in_progress:
+            context.signal._abort()
+        self._scope.cancel()
+        for _ in range(2):
+            with anyio.move_on_after(_PATIENCE, shield=True):
+                await self.over.wait()
+            self._patience.end()
+        for context in list(self._in_progress):
+            self._in_progress.discard(context)
+            lost = RunAbortedError(context.action.name, lost=True)
+            await self._reports.failed(lost, context.action, context)
+
+    async def wait(self) -> None:
+        """Wait until it is over, when nobody is left who would move the clock."""
+        await _clocks.wait(self._clock, self.over)
+
+    def describe(self, name: str) -> ActionInfo:
+        """Return a job as it is now."""
+        return self._info(self._actions[name], self._rows[name])
+
+    # What the scheduler calls
+
+    def _plan(self, row: Row) -> Trigger | None:
+        action = self._action_of(row)
+        return None if row.get("paused") else plan_action(row, aligned=action.spec.aligned)
+
+    async def _run(self, row: Row, run: RunContext) -> None:
+        if self._application.stopping:
+            run.skip()
+            return
+        action = self._action_of(row)
+        if row.get("overlap"):
+            run.release()
+        context = self._context(action, row, run.due)
+        self._in_progress.add(context)
+        try:
+            reason = await self._run_unless_skipped(action, context, run.due)
+        except BaseException as error:
+            raised = self._judged(action, error)
+            if context in self._in_progress:
+                self._failing[id(raised)] = raised, context
+            if raised is error:
+                raise
+            raise raised from None if isinstance(raised, RunAbortedError) else error
+        finally:
+            self._in_progress.discard(context)
+        if reason is not None:
+            run.skip()
+            await self._reports.skipped(context.action, context.scheduled_at, reason)
+
+    def _judged(self, action: Action, error: BaseException) -> BaseException:
+        """Return what a run has failed with: an abort and an exit are given a name."""
+        if isinstance(error, Exception | GeneratorExit):
+            return error
+        if isinstance(error, anyio.get_cancelled_exc_class()):
+            return RunAbortedError(action.name, lost=False) if self._aborted else error
+        if isinstance(error, BaseExceptionGroup):
+            exits = error.subgroup((SystemExit, KeyboardInterrupt))
+            if exits is None:
+                return error
+            error = _first_leaf(exits)
+        self._application._fail(error)
+        return JobExitError(action.name, error)
+
+    async def _run_unless_skipped(
+        self, action: Action, context: ScheduleContext, due: int
+    ) -> SkipReason | None:
+        """Run, or return why that was skipped."""
+        if self._is_late(due):
+            return "missed"
+        if await _is_true(action.spec.skip_if, context):
+            return "condition"
+        threads = self._threads if action.name in self._plain else None
+        if threads is not None and not await self._get_thread(threads, due):
+            return "missed"
+        try:
+            if self._is_late(due) or self._application.stopping:
+                return "missed"
+            await Request(self._pipeline, action, self._counted(context)).make()
+            return None
+        finally:
+            if threads is not None:
+                threads.release()
+
+    def _is_late(self, due: int) -> bool:
+        return self._clock.now() - due > self._grace
+
+    async def _get_thread(self, threads: anyio.CapacityLimiter, due: int) -> bool:
+        """Wait until a thread is free, but no longer than a run may start."""
+        try:
+            threads.acquire_nowait()
+        except anyio.WouldBlock:
+            left = max(1, due + self._grace - self._clock.now() + 1)
+            with _clocks.move_on_after(self._clock, left):
+                await threads.acquire()
+                return True
+            return False
+        return True
+
+    def _context(self, action: Action, row: Row, due: int) -> ScheduleContext:
+        info = self._info(action, row)
+        return ScheduleContext(
+            schedule=info.schedule,
+            scheduled_at=moment(due, trigger_of(row)),
+            run=self._started[action.name] + 1,
+            action=info,
+            application=self._application,
+            signal=AbortSignal(self._clock, self._token),
+            scope=AsyncExitStack(),
+        )
+
+    def _counted(self, context: ScheduleContext) -> ScheduleContext:
+        """Count a run that starts; others may have started since its context was made."""
+        name = context.action.name
+        self._started[name] += 1
+        run = self._started[name]
+        return context if context.run == run else replace(context, run=run)
+
+    async def _failed(self, row: Row, error: Exception) -> None:
+        _, context = self._failing.pop(id(error), (None, None))
+        if context is not None:
+            if not (isinstance(error, RunTimeoutError) and error._told):
+                await self._tell_failed(context, error)
+        elif (action := self._find_action(row)) is not None:
+            await self._reports.failed(error, self._info(action, row), None)
+        else:
+            self._reports.log("error", str(error), exc_info=error)
+
+    async def _overdue(self, context: ScheduleContext, error: RunTimeoutError) -> None:
+        """Tell of a run that exceeds its timeout before its thread returns, if it ever does."""
+        error._told = True
+        await self._reports.failed(error, context.action, context)
+
+    async def _tell_failed(self, context: ScheduleContext, error: Exception) -> None:
+        with self._patience.shield():
+            await self._reports.failed(error, context.action, context)
+
+    async def _skipped(self, row: Row, due: int) -> None:
+        action = self._find_action(row)
+        if action is not None:
+            scheduled_at = moment(due, trigger_of(row))
+            await self._reports.skipped(self._info(action, row), scheduled_at, "overlap")
+
+    def _info(self, action: Action, row: Row) -> ActionInfo:
+        due = self.scheduler.next_due(row) if self.served else self._first_due(row)
+        return describe(action, row, due)
+
+    def _first_due(self, row: Row) -> int | None:
+        """Return when a row will be due first if its job is launched now."""
+        try:
+            trigger = self._plan(row)
+            return None if trigger is None else trigger.first(self._clock.now())
+        except Exception:
+            # It is reported once the job is launched.
+            return None
+
+    def _action_of(self, row: Row) -> Action:
+        action = self._find_action(row)
+        if action is None:
+            raise UnknownActionError(row.get("action"))
+        return action
+
+    def _find_action(self, row: Row) -> Action | None:
+        name = row.get("action")
+        return self._actions.get(name) if isinstance(name, str) else None
+
+    def _find_log(self) -> Any:
+        try:
+            log = self._application.component("log")
+        except (UnknownComponentError, ComponentNotStartedError):
+            return logger
+        return log if callable(getattr(log, "error", None)) else logger
+
+
+async def _is_true(condition: Any, context: ScheduleContext) -> bool:
+    if condition is None:
+        return False
+    answer = condition(context)
+    return bool(await answer if inspect.isawaitable(answer) else answer)
+
+
+def _is_plain(action: Action) -> bool:
+    return not inspect.iscoroutinefunction(getattr(action.controller, action.method))
+
+
+def _first_leaf(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
