@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Awaitable, Callable
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, Literal
 
@@ -28,7 +29,6 @@ class ThreadCall:
 
     def __init__(self, function: Callable[[], object]) -> None:
         self._function = function
-        self._context = copy_context()
         self._post = poster()
         self._token = current_token()
         self._done = anyio.Event()
@@ -38,7 +38,8 @@ class ThreadCall:
     async def run(self) -> None:
         """Start the call and wait until it has returned; cancelled, it goes on."""
         if on_asyncio():
-            threading.Thread(target=self._work_as_anyio, name="weftjobs", daemon=True).start()
+            work = partial(_outside_of_loops().run, self._work_as_anyio)
+            threading.Thread(target=work, name="weftjobs", daemon=True).start()
         else:
             await anyio.to_thread.run_sync(
                 self._work, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(math.inf)
@@ -69,10 +70,18 @@ class ThreadCall:
 
     def _work(self) -> None:
         try:
-            self._result = self._context.run(self._function)
+            self._result = self._function()
         except BaseException as error:
             self._error = error
         self._post(self._done.set)
+
+
+def _outside_of_loops() -> Context:
+    """Return a copy of this context in which no event loop seems to run."""
+    context = copy_context()
+    if (sniffio := sys.modules.get("sniffio")) is not None:
+        context.run(sniffio.current_async_library_cvar.set, None)
+    return context
 
 
 class LoopThread:

@@ -39,6 +39,9 @@ logger = logging.getLogger("weftjobs_controllers")
 _MARGIN = 2.0
 """How many seconds past the shutdown timeout a blocked event loop is waited for."""
 
+_ABORT_SECONDS = 0.9
+"""How many seconds an abort may take before the event loop is left behind."""
+
 _LAST_SECONDS = 0.3
 """How many seconds the event loop has to end once there is nothing left to do on it."""
 
@@ -229,7 +232,7 @@ class Application:
             self.stop()
             return
         thread.cancel()
-        thread.ended.wait(_MARGIN / 2)
+        thread.ended.wait(_ABORT_SECONDS)
         raise SystemExit(128 + number)
 
     @contextmanager
@@ -306,8 +309,9 @@ class Application:
 
     @contextmanager
     def _launched(self) -> Iterator[Launch]:
+        launch = self._new_launch()
         try:
-            yield self._new_launch()
+            yield launch
         finally:
             self._launch = None
 

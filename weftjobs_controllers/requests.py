@@ -126,10 +126,10 @@ class Request:
         except RunAbortedError:
             raise
         except Exception as error:
-            if self._context.signal.timed_out:
+            if self._context.signal._timed_out:
                 raise self._timed_out() from error
             raise
-        if self._context.signal.timed_out:
+        if self._context.signal._timed_out:
             raise self._timed_out()
 
     def _timed_out(self) -> RunTimeoutError:
@@ -182,9 +182,9 @@ class Request:
     async def _wait_patiently(self, call: ThreadCall) -> None:
         """Wait for a thread although its run is cancelled, until patience is over."""
         signal = self._context.signal
-        signal._tell()
+        signal._abort()
         with self._pipeline.patience.shield() as scope:
-            if signal.timed_out:
+            if signal._timed_out:
                 await self._pipeline.overdue(self._context, self._timed_out())
             await call.wait()
         if scope.cancel_called:

@@ -47,7 +47,7 @@ class Session:
         adapter: The adapter.
         scheduler: What drives their rows.
         served: Whether they have been launched.
-        over: Whether no run is in progress any more, and none will be.
+        over: Whether no run is in progress any more, but those that were left behind.
         shutdown_timeout: How many milliseconds the runs in progress have when it stops.
     """
 
@@ -84,6 +84,7 @@ class Session:
         self._aborted = False
         self.served = False
         self._leave = anyio.Event()
+        self._ended = anyio.Event()
         self.over = anyio.Event()
         self._rows = {
             name: row_of(action, application.timezone) for name, action in actions.items()
@@ -112,6 +113,7 @@ class Session:
                     launched.set()
                     await self._leave.wait()
         finally:
+            self._ended.set()
             self.over.set()
 
     def _run_immediate(self) -> None:
@@ -137,12 +139,13 @@ class Session:
         self._scope.cancel()
         for _ in range(2):
             with anyio.move_on_after(_PATIENCE, shield=True):
-                await self.over.wait()
+                await self._ended.wait()
             self._patience.end()
         for context in list(self._in_progress):
             self._in_progress.discard(context)
             lost = RunAbortedError(context.action.name, lost=True)
             await self._reports.failed(lost, context.action, context)
+        self.over.set()
 
     async def wait(self) -> None:
         """Wait until it is over, when nobody is left who would move the clock."""

@@ -44,11 +44,12 @@ class AbortSignal:
     @property
     def aborted(self) -> bool:
         """Whether the run should end; may be read in any thread."""
-        return self._made or self.timed_out
+        # trio answers only on the event loop, where a run may look before it is told.
+        return self._made or (on_event_loop() and self._timed_out)
 
     @property
-    def timed_out(self) -> bool:
-        """Whether that is because it exceeded its timeout."""
+    def _timed_out(self) -> bool:
+        """Whether the run has exceeded its timeout; asked on the event loop."""
         return self._scope is not None and self._scope.cancel_called
 
     async def wait(self) -> None:
@@ -99,10 +100,6 @@ class AbortSignal:
     def _abort(self) -> None:
         """Abort the run, on the event loop."""
         self._made = True
-        self._tell()
-
-    def _tell(self) -> None:
-        """Wake those who wait."""
         if self._event is not None:
             self._event.set()
 

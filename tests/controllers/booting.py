@@ -41,6 +41,9 @@ class Booted:
         controllers: The controllers of its one entrypoint.
         start: What the clock shows at first.
         hooked: Whether the hooks are told, and not the log.
+        components: Components that start before the entrypoint.
+        entrypoint: Other arguments of the entrypoint.
+        adapter: Other arguments of the adapter.
         options: Other arguments of the application.
     """
 
@@ -50,6 +53,8 @@ class Booted:
         start: str = START,
         hooked: bool = True,
         components: dict[str, object] | None = None,
+        entrypoint: dict[str, Any] | None = None,
+        adapter: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.clock = VirtualClock(start)
@@ -57,13 +62,15 @@ class Booted:
         hooks: dict[str, Any] = (
             {"on_error": self.hooks.on_error, "on_skip": self.hooks.on_skip} if hooked else {}
         )
-        self.adapter = schedule_entrypoint(clock=self.clock, **hooks)
-        self.entrypoint = build_entrypoints(controllers=controllers, schedule=self.adapter)
+        self.adapter = schedule_entrypoint(clock=self.clock, **hooks, **(adapter or {}))
+        self.entrypoint = build_entrypoints(
+            controllers=controllers, schedule=self.adapter, **(entrypoint or {})
+        )
         others = components or {}
         self.application = Application(
             id="test.app",
             name="Test",
-            components={**others, "entrypoint": self.entrypoint},
+            components={**others, "clock": self.clock, "entrypoint": self.entrypoint},
             bootstrap=[*others, "entrypoint"],
             **options,
         )

@@ -6,6 +6,8 @@ import logging
 from typing import Any
 
 import pytest
+import structlog
+import structlog.testing
 
 from tests.controllers.booting import Booted, application_of
 from weftjobs import Every, InvalidScheduleError, Row, atomic
@@ -207,7 +209,6 @@ async def test_component_log(caplog: pytest.LogCaptureFixture) -> None:
     """K9: the component `log` is told what no hook is there for."""
     log = Log()
     booted = Booted(Overlapping, hooked=False, components={"log": log})
-    booted.application.components = {**booted.application.components, "clock": booted.clock}
     async with booted.application:
         await booted.clock.advance("170s")
     assert [line for line in log.lines if line[0] == "info"] == [
@@ -215,6 +216,24 @@ async def test_component_log(caplog: pytest.LogCaptureFixture) -> None:
     ]
     assert [line[2] for line in log.lines if line[0] == "error"] == [Failing.error] * 2
     assert [record for record in caplog.records if record.name == LOGGER] == []
+
+
+async def test_structlog_as_the_component_log() -> None:
+    """K9: a logger of structlog takes what would be logged, with the error."""
+    booted = Booted(Overlapping, Failing, hooked=False, components={"log": structlog.get_logger()})
+    with structlog.testing.capture_logs() as lines:
+        async with booted.application:
+            await booted.clock.advance("170s")
+            booted.clock.jump("1h")
+            await booted.clock.advance(0)
+    levels = {line["log_level"] for line in lines}
+    assert levels == {"info", "warning", "error"}
+    assert [line["event"] for line in lines if line["log_level"] == "info"] == [
+        "schedule: Overlapping.job skipped at 2026-01-01T00:02:00+00:00 (overlap)"
+    ]
+    failed = [line for line in lines if line["log_level"] == "error"]
+    assert [line["exc_info"] for line in failed] == [Failing.error] * 6
+    assert "Failing.job failed in run 1, planned at 2026-01-01T00:01:00+00:00" in str(failed)
 
 
 async def test_component_log_that_raises(caplog: pytest.LogCaptureFixture) -> None:
@@ -238,7 +257,6 @@ async def test_slot_that_comes_during_a_run_is_skipped() -> None:
             await self.component("clock").sleep("90s")
 
     booted = Booted(Jobs)
-    booted.application.components = {**booted.application.components, "clock": booted.clock}
     async with booted.application:
         await booted.clock.advance("290s")
     assert starts == [(1, "2026-01-01T00:01:00+00:00"), (2, "2026-01-01T00:03:00+00:00")]
@@ -386,7 +404,13 @@ async def test_scheduler_is_there_while_the_application_runs() -> None:
             assert booted.adapter.scheduler.next_due(booted.adapter.jobs[0]) is not None
 
 
-WRONG: dict[str, Any] = {"on_error": 5, "on_skip": "log", "name": "", "clock": object()}
+WRONG: dict[str, Any] = {
+    "on_error": 5,
+    "on_skip": "log",
+    "name": "",
+    "clock": object(),
+    "middlewares": [5],
+}
 
 
 @pytest.mark.parametrize("argument", WRONG)

@@ -16,9 +16,11 @@ from weftjobs_controllers import (
     AlreadyRunningError,
     Application,
     CannotRunHereError,
+    ComponentCycleError,
     ComponentNotStartedError,
     Controller,
     InvalidArgumentError,
+    NotRunningError,
     UnknownComponentError,
     build_entrypoints,
     schedule,
@@ -294,6 +296,7 @@ def test_run_outside_the_main_thread() -> None:
             InvalidArgumentError,
             "components: [1] is not a mapping of names to components",
         ),
+        ({"on_done": 5}, InvalidArgumentError, "on_done: 5 cannot be called"),
         ({"bootstrap": "db"}, InvalidArgumentError, "bootstrap: 'db' is not a list"),
         ({"bootstrap": ["a", "a"]}, InvalidArgumentError, "bootstrap: 'a' is listed twice"),
         (
@@ -307,7 +310,7 @@ def test_run_outside_the_main_thread() -> None:
             "timezone: 'Mars/Olympus' is not a known time zone",
         ),
     ],
-    ids=["id", "name", "components", "bootstrap", "twice", "unknown", "timezone"],
+    ids=["id", "name", "components", "hook", "bootstrap", "twice", "unknown", "timezone"],
 )
 def test_wrong_arguments(options: dict[str, Any], error: type[JobsError], message: str) -> None:
     """K4, Z3: they are refused when the application is made."""
@@ -324,3 +327,367 @@ def test_unknown_backend(backend: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         application_of(build_entrypoints(controllers=[])).run(backend)
     assert str(caught.value) == f"backend: {backend!r} is not an event loop"
+
+
+class Needs:
+    """A component that asks for others while it starts."""
+
+    def __init__(self, journal: list[str], name: str, *others: str) -> None:
+        self.journal = journal
+        self.name = name
+        self.others = others
+        self.application: Application | None = None
+
+    async def __aenter__(self) -> str:
+        for other in self.others:
+            assert self.application is not None
+            await self.application.get(other)
+        self.journal.append(f"+{self.name}")
+        return self.name
+
+    async def __aexit__(self, *details: object) -> None:
+        self.journal.append(f"-{self.name}")
+
+
+def application_needing(journal: list[str], **needs: tuple[str, ...]) -> Application:
+    """Return an application of components that ask for one another; none is in bootstrap."""
+    parts = {name: Needs(journal, name, *others) for name, others in needs.items()}
+    application = Application(id="app", name="App", components=parts)
+    for part in parts.values():
+        part.application = application
+    return application
+
+
+async def test_get_starts_a_component_that_is_not_in_bootstrap() -> None:
+    """K4: it starts when it is first asked for, once, and is left in its turn."""
+    journal: list[str] = []
+    application = application_needing(journal, db=(), cache=("db",))
+    with pytest.raises(NotRunningError):
+        await application.get("db")
+    async with application:
+        assert journal == []
+        assert await application.get("cache") == "cache"
+        assert await application.get("db") == "db"
+        assert application.component("db") == "db"
+        with pytest.raises(UnknownComponentError):
+            await application.get("bd")
+    assert journal == ["+db", "+cache", "-cache", "-db"]
+
+
+async def test_get_from_a_run() -> None:
+    """K4, K6: a component that a run starts outlives the run, whatever it keeps open."""
+    journal: list[str] = []
+
+    class Pool:
+        async def __aenter__(self) -> Any:
+            self.tasks = anyio.create_task_group()
+            await self.tasks.__aenter__()
+            self.tasks.start_soon(anyio.sleep_forever)
+            journal.append("+pool")
+            return self
+
+        async def __aexit__(self, *details: Any) -> None:
+            self.tasks.cancel_scope.cancel()
+            await self.tasks.__aexit__(*details)
+            journal.append("-pool")
+
+    class Uses(Controller):
+        @schedule("1m")
+        async def job(self) -> None:
+            await self.application.get("pool")
+            journal.append(f"run {self.context.run}")
+
+    entrypoint = Booted(Uses).entrypoint
+    assert entrypoint.schedule is not None
+    clock: Any = entrypoint.schedule._clock
+    application = Application(
+        id="app",
+        name="App",
+        components={"pool": Pool(), "entrypoint": entrypoint},
+        bootstrap=["entrypoint"],
+    )
+    async with application:
+        await clock.advance("2m")
+    assert journal == ["+pool", "run 1", "run 2", "-pool"]
+
+
+async def test_many_who_ask_at_once_start_a_component_once() -> None:
+    """K4: they wait for one start; one of them being cancelled does not end it."""
+    journal: list[str] = []
+    gate = anyio.Event()
+
+    class Slow:
+        async def __aenter__(self) -> str:
+            journal.append("+slow")
+            await gate.wait()
+            return "slow"
+
+        async def __aexit__(self, *details: object) -> None:
+            journal.append("-slow")
+
+    application = Application(id="app", name="App", components={"slow": Slow()})
+    got: list[str] = []
+
+    async def ask() -> None:
+        got.append(await application.get("slow"))
+
+    async with application, anyio.create_task_group() as tasks:
+        with anyio.CancelScope() as impatient:
+            tasks.start_soon(ask)
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            impatient.cancel()
+            await application.get("slow")
+        gate.set()
+    assert got == ["slow", "slow"]
+    assert journal == ["+slow", "-slow"]
+
+
+async def test_lazy_component_that_fails_may_be_asked_for_again() -> None:
+    """K4: its error goes to who asked, and the application runs on."""
+
+    class Moody:
+        tries = 0
+
+        async def __aenter__(self) -> str:
+            self.tries += 1
+            if self.tries == 1:
+                raise ConnectionError("refused")
+            return "connection"
+
+        async def __aexit__(self, *details: object) -> None: ...
+
+    application = Application(id="app", name="App", components={"moody": Moody()})
+    async with application:
+        with pytest.raises(ConnectionError):
+            await application.get("moody")
+        with pytest.raises(ComponentNotStartedError):
+            application.component("moody")
+        assert await application.get("moody") == "connection"
+
+
+@pytest.mark.parametrize("asked", ["a", "b", "c"])
+async def test_components_that_wait_for_one_another(asked: str) -> None:
+    """K4: a circle is an error that shows it, not a hang."""
+    application = application_needing([], a=("b",), b=("c",), c=("a",))
+    async with application:
+        with pytest.raises(ComponentCycleError) as caught:
+            await application.get(asked)
+    assert len(caught.value.cycle) == 4
+    assert caught.value.cycle[0] == caught.value.cycle[-1]
+
+
+async def test_circle_of_two_who_start_at_once() -> None:
+    """K4: it is found whoever asked first."""
+    application = application_needing([], a=("b",), b=("a",))
+    errors: list[Exception] = []
+
+    async def ask(name: str) -> None:
+        try:
+            await application.get(name)
+        except ComponentCycleError as error:
+            errors.append(error)
+
+    async with application, anyio.create_task_group() as tasks:
+        tasks.start_soon(ask, "a")
+        tasks.start_soon(ask, "b")
+    assert len(errors) == 2
+
+
+async def test_component_that_crashes_while_it_runs() -> None:
+    """K4: the application ends, `on_fatal` hears of it, and its error comes out."""
+    journal: list[str] = []
+
+    class Crashing:
+        async def __aenter__(self) -> None:
+            self.tasks = anyio.create_task_group()
+            await self.tasks.__aenter__()
+            self.tasks.start_soon(self.crash)
+
+        async def crash(self) -> None:
+            await gate.wait()
+            raise OSError("connection lost")
+
+        async def __aexit__(self, *details: Any) -> bool | None:
+            return await self.tasks.__aexit__(*details)
+
+    gate = anyio.Event()
+    booted = Booted(
+        Jobs,
+        components={"db": Component("db", journal), "crashing": Crashing(), "journal": journal},
+        on_fatal=lambda application, error: journal.append(f"fatal {error!r}"),
+        on_done=lambda application: journal.append("done"),
+    )
+    with pytest.raises(ExceptionGroup) as caught:
+        async with booted.application:
+            await booted.clock.advance("1m")
+            gate.set()
+            await anyio.sleep_forever()
+    assert caught.group_contains(OSError, match="connection lost")
+    assert journal == ["+db", "job 1", f"fatal {caught.value!r}", "-db"]
+
+
+async def test_component_that_fails_to_be_left() -> None:
+    """K4: the others are left all the same, and the error comes out, told to `on_fatal`."""
+    journal: list[str] = []
+
+    class Broken(Component):
+        async def __aexit__(self, *details: object) -> None:
+            await super().__aexit__(*details)
+            raise OSError(f"{self.name} is broken")
+
+    booted = Booted(
+        Jobs,
+        components={"db": Component("db", journal), "cache": Broken("cache", journal)},
+        on_fatal=lambda application, error: journal.append(f"fatal: {error}"),
+    )
+    with pytest.raises(OSError, match="cache is broken"):
+        async with booted.application:
+            pass
+    assert journal == ["+db", "+cache", "-cache", "-db", "fatal: cache is broken"]
+    several = Application(
+        id="app",
+        name="App",
+        components={"a": Broken("a", []), "b": Broken("b", [])},
+        bootstrap=["a", "b"],
+    )
+    with pytest.raises(ExceptionGroup, match="several components") as caught:
+        async with several:
+            pass
+    assert [str(error) for error in caught.value.exceptions] == ["b is broken", "a is broken"]
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_hooks_of_an_orderly_life(kind: str) -> None:
+    """K4: `on_launched` before the first job, `on_done` after the last component."""
+    journal: list[str] = []
+
+    def plain(what: str) -> Any:
+        return lambda application: journal.append(f"{what} {application.id}")
+
+    def later(what: str) -> Any:
+        async def hook(application: Application) -> None:
+            await anyio.lowlevel.checkpoint()
+            journal.append(f"{what} {application.id}")
+
+        return hook
+
+    hook = plain if kind == "plain" else later
+    booted = Booted(
+        Jobs,
+        components={"db": Component("db", journal), "journal": journal},
+        on_launched=hook("launched"),
+        on_done=hook("done"),
+        on_fatal=lambda application, error: journal.append("fatal"),
+    )
+    async with booted.application:
+        await booted.clock.advance("1m")
+    assert journal == ["+db", "launched test.app", "job 1", "-db", "done test.app"]
+
+
+async def test_failed_start_is_fatal() -> None:
+    """K4: `on_fatal` hears the error before what has started is left."""
+    journal: list[str] = []
+    error = ValueError("no route")
+
+    async def on_fatal(application: Application, error: BaseException) -> None:
+        await anyio.lowlevel.checkpoint()
+        journal.append(f"fatal: {error}, db started: {bool(application.component('db'))}")
+
+    booted = Booted(
+        Jobs,
+        components={
+            "db": Component("db", journal),
+            "cache": Component("cache", journal, fails=error),
+        },
+        on_launched=lambda application: journal.append("launched"),
+        on_done=lambda application: journal.append("done"),
+        on_fatal=on_fatal,
+    )
+    with pytest.raises(ValueError, match="no route") as caught:
+        async with booted.application:
+            pytest.fail("it must not start")
+    assert caught.value is error
+    assert journal == ["+db", "+cache", "fatal: no route, db started: True", "-db"]
+
+
+async def test_hooks_that_raise(caplog: pytest.LogCaptureFixture) -> None:
+    """K4: `on_launched` fails the start; `on_fatal` is logged and hides no error."""
+
+    def broken(application: Application, *facts: object) -> None:
+        raise LookupError("no pager")
+
+    booted = Booted(Jobs, on_launched=broken, on_fatal=broken)
+    with pytest.raises(LookupError):
+        async with booted.application:
+            pytest.fail("it must not start")
+    assert [record.getMessage() for record in caplog.records] == ["test.app: on_fatal raised"]
+    done = Booted(Jobs, on_done=broken)
+    with pytest.raises(LookupError):
+        async with done.application:
+            pass
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_in_thread(backend: Any) -> None:
+    """K5: jobs run beside a synchronous program, and end with the block."""
+    journal: list[str] = []
+    ran = threading.Event()
+
+    class Once(Controller):
+        @schedule(1)
+        def job(self) -> None:
+            ran.set()
+
+    entrypoint = build_entrypoints(controllers=[Once], schedule=schedule_entrypoint())
+    application = application_of(entrypoint, db=Component("db", journal))
+    for _ in range(2):
+        with application.in_thread(backend) as entered:
+            assert entered is application
+            assert journal[-1] == "+db"
+            with pytest.raises(AlreadyRunningError), application.in_thread(backend):
+                pytest.fail("it must not start")
+            assert ran.wait(20)
+        assert journal[-1] == "-db"
+        ran.clear()
+    assert journal == ["+db", "-db"] * 2
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_in_thread_raises_what_the_application_raises(backend: Any) -> None:
+    """K4, K5: a failed start, a crash and an error of the block come out of it."""
+    broken = Component("db", [], fails=OSError("no disk"))
+    failing = application_of(build_entrypoints(controllers=[]), db=broken)
+    with pytest.raises(OSError, match="no disk"), failing.in_thread(backend):
+        pytest.fail("it must not start")
+
+    class Exits(Controller):
+        @schedule(1)
+        def job(self) -> None:
+            raise SystemExit(3)
+
+    ended = threading.Event()
+    application = Application(
+        id="app",
+        name="App",
+        components={
+            "entrypoint": build_entrypoints(controllers=[Exits], schedule=schedule_entrypoint())
+        },
+        bootstrap=["entrypoint"],
+        on_fatal=lambda application, error: ended.set(),
+    )
+    with pytest.raises(SystemExit), application.in_thread(backend):
+        assert ended.wait(20)
+    calm = application_of(build_entrypoints(controllers=[]))
+    with pytest.raises(LookupError), calm.in_thread(backend):
+        raise LookupError
+
+
+async def test_lifespan() -> None:
+    """K5: it runs the application for as long as the web application does."""
+    journal: list[str] = []
+    application = application_of(build_entrypoints(controllers=[]), db=Component("db", journal))
+    async with application.lifespan(object()) as state:
+        assert state is None
+        assert journal == ["+db"]
+    assert journal == ["+db", "-db"]

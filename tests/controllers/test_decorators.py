@@ -33,6 +33,10 @@ LAST_DAY = Croniter("0 0 L * *", "UTC")
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 
 
+async def passed(context: object, call_next: Any) -> None:
+    """Be a middleware."""
+
+
 def spec_of(**options: Any) -> ActionSpec:
     """Return what `@schedule` attaches."""
     positional = [options.pop("when")] if "when" in options else []
@@ -71,6 +75,32 @@ WAYS: dict[str, tuple[dict[str, Any], ActionSpec]] = {
     "named": (
         {"when": "1s", "name": "tick", "description": "Ticks"},
         ActionSpec(every=1000, name="tick", description="Ticks"),
+    ),
+    "all options": (
+        {
+            "every": "1s",
+            "overlap": True,
+            "immediate": True,
+            "aligned": True,
+            "timeout": "5s",
+            "skip_if": callable,
+            "acl": True,
+            "rule": callable,
+            "middlewares": [passed],
+            "groups": {"reports"},
+        },
+        ActionSpec(
+            every=1000,
+            overlap=True,
+            immediate=True,
+            aligned=True,
+            timeout=5000,
+            skip_if=callable,
+            acl=True,
+            rule=callable,
+            middlewares=(passed,),
+            groups=("reports",),
+        ),
     ),
 }
 
@@ -117,6 +147,19 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "never": ({"cron": "0 0 30 2 *"}, "'30' in month '2'", "Name a day"),
     "zone of an interval": ({"when": "1s", "timezone": "UTC"}, "timezone: 'UTC'", "Leave"),
     "zone of a trigger": ({"when": LAST_DAY, "timezone": "UTC"}, "timezone: 'UTC'", "Leave"),
+    "aligned cron": ({"when": "@daily", "aligned": True}, "aligned: means nothing", "Leave"),
+    "aligned trigger": ({"when": LAST_DAY, "aligned": True}, "aligned: means", "Leave"),
+    "no time to run": ({"when": "1s", "timeout": 0}, "timeout: 0 is less than", "at least 1"),
+    "timeout of no unit": ({"when": "1s", "timeout": "30"}, "timeout: '30'", "'30s'"),
+    "overlap in words": ({"when": "1s", "overlap": "no"}, "overlap: 'no'", "overlap=True"),
+    "immediate by number": ({"when": "1s", "immediate": 1}, "immediate: 1", "immediate=True"),
+    "aligned by name": ({"when": "1s", "aligned": None}, "aligned: None", "aligned=True"),
+    "acl of roles": ({"when": "1s", "acl": ["admin"]}, "acl: ['admin']", "acl=True"),
+    "condition": ({"when": "1s", "skip_if": True}, "skip_if: True", "a function"),
+    "one middleware": ({"when": "1s", "middlewares": print}, "middlewares: ", "[...]"),
+    "no middleware": ({"when": "1s", "middlewares": [5]}, "middlewares: 5", "a function"),
+    "one group": ({"when": "1s", "groups": "reports"}, "groups: 'reports'", "[...]"),
+    "group that is no text": ({"when": "1s", "groups": [5]}, "groups: 5", "as text"),
 }
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tests.controllers.booting import Booted, application_of
-from weftjobs import Cron, Croniter
+from weftjobs import Cron, Croniter, InvalidScheduleError
 from weftjobs_controllers import (
     ActionInfo,
     AlreadyRunningError,
     Controller,
     DuplicateActionNameError,
+    InvalidActionGroupError,
     InvalidArgumentError,
     build_entrypoints,
     schedule,
@@ -122,12 +123,46 @@ async def test_adapter_of_two_entrypoints() -> None:
         assert [row["action"] for row in adapter.jobs] == ["nightly"]
 
 
+class Grouped(Controller):
+    @schedule("1s", groups=["reports", "nightly"])
+    async def job(self) -> None: ...
+
+
+async def test_groups() -> None:
+    """K3: the groups of a job are those that its entrypoint declares."""
+    groups = {"reports": "What the office reads", "nightly": "While nobody looks"}
+    entrypoint = build_entrypoints(controllers=[Grouped], action_groups=groups)
+    async with application_of(entrypoint):
+        assert [action.groups for action in entrypoint.actions] == [("reports", "nightly")]
+        assert entrypoint.action_groups == groups
+
+
+@pytest.mark.parametrize("adapter", [None, schedule_entrypoint()], ids=["none", "adapter"])
+async def test_group_that_is_not_declared(adapter: Any) -> None:
+    """K3: it is refused at boot, and the message names what there is."""
+    entrypoint = build_entrypoints(
+        controllers=[Grouped], schedule=adapter, action_groups={"reports": ""}
+    )
+    with pytest.raises(InvalidActionGroupError) as raised:
+        async with application_of(entrypoint):
+            pytest.fail("it must not start")
+    assert (raised.value.action, raised.value.group) == ("Grouped.job", "nightly")
+    assert raised.value.fix.endswith("'reports'.")
+
+
 WRONG: dict[str, dict[str, Any]] = {
     "no list": {"controllers": Jobs},
     "a name": {"controllers": "Jobs"},
     "an instance": {"controllers": [Jobs()]},
     "another class": {"controllers": [Jobs, dict]},
     "an unfinished adapter": {"controllers": [Jobs], "schedule": schedule_entrypoint},
+    "a middleware alone": {"controllers": [Jobs], "middlewares": print},
+    "no middleware": {"controllers": [Jobs], "middlewares": ["log"]},
+    "a rule alone": {"controllers": [Jobs], "rules": print},
+    "no rule": {"controllers": [Jobs], "rules": [True]},
+    "a list of groups": {"controllers": [Jobs], "action_groups": ["reports"]},
+    "groups without text": {"controllers": [Jobs], "action_groups": {"reports": None}},
+    "no factory": {"controllers": [Jobs], "controller_factory": Jobs()},
 }
 
 
@@ -137,4 +172,11 @@ def test_wrong_arguments(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError) as raised:
         build_entrypoints(**arguments)
     assert raised.value.argument in arguments
-    assert raised.value.fix.startswith("Pass")
+    assert raised.value.fix
+
+
+@pytest.mark.parametrize("timeout", [0, -5, "soon", None, True, "30"])
+def test_wrong_shutdown_timeout(timeout: Any) -> None:
+    """Z2: it is a duration, at least 1 ms."""
+    with pytest.raises(InvalidScheduleError, match=r"^shutdown_timeout: "):
+        build_entrypoints(controllers=[Jobs], shutdown_timeout=timeout)

@@ -1,0 +1,351 @@
+"""A run as a request: a new controller, its scope, its factory, middlewares, its thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import pytest
+
+from tests.controllers.booting import Booted
+from weftjobs_controllers import (
+    Controller,
+    InvalidArgumentError,
+    ScheduleContext,
+    schedule,
+)
+
+
+async def test_each_run_has_a_new_controller_and_is_told_about_itself() -> None:
+    """K6: the context has the schedule, the planned time, the number and the job."""
+    seen: list[Controller] = []
+
+    class Jobs(Controller):
+        @schedule(cron="0 3 * * *", timezone="Asia/Shanghai", name="purge", description="Purges")
+        async def job(self) -> None:
+            seen.append(self)
+
+    booted = Booted(Jobs, start="2026-01-01T00:00:00+08:00", components={"db": "connection"})
+    async with booted.application:
+        await booted.clock.advance("2d")
+    first, second = seen
+    assert first is not second
+    assert first.context.schedule == "cron 0 3 * * *"
+    assert first.context.scheduled_at.isoformat() == "2026-01-01T03:00:00+08:00"
+    assert (first.context.run, second.context.run) == (1, 2)
+    assert first.context.action.name == "purge"
+    assert first.context.action.description == "Purges"
+    assert first.application is booted.application
+    assert first.component("db") == first.context.component("db") == "connection"
+    assert first.signal is first.context.signal
+    assert not first.signal.aborted
+
+
+async def test_scope_is_closed_when_the_run_ends() -> None:
+    """K6: what a run enters is left in reverse order, whatever happened."""
+    journal: list[str] = []
+
+    @asynccontextmanager
+    async def resource(name: str) -> AsyncIterator[str]:
+        journal.append(f"+{name}")
+        try:
+            yield name
+        finally:
+            await anyio.lowlevel.checkpoint()
+            journal.append(f"-{name}")
+
+    class Jobs(Controller):
+        @schedule("1m")
+        async def job(self) -> None:
+            assert await self.scope.enter_async_context(resource("a")) == "a"
+            await self.scope.enter_async_context(resource("b"))
+            journal.append(f"run {self.context.run}")
+            if self.context.run == 2:
+                raise ValueError("no rows")
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("2m")
+    assert journal == ["+a", "+b", "run 1", "-b", "-a", "+a", "+b", "run 2", "-b", "-a"]
+    assert [str(error) for error, _, _ in booted.hooks.errors] == ["no rows"]
+
+
+async def test_scope_that_fails_to_close() -> None:
+    """K9a: what closing the scope raises is a failed run, told to `on_error`."""
+
+    class Jobs(Controller):
+        @schedule("1m")
+        async def job(self) -> None:
+            self.scope.push_async_callback(self.fail)
+
+        async def fail(self) -> None:
+            raise OSError("connection lost")
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("1m")
+        assert booted.adapter.jobs[0]["last"]["status"] == "failed"
+    ((error, _, context),) = booted.hooks.errors
+    assert str(error) == "connection lost"
+    assert context is not None
+
+
+async def test_scope_is_closed_although_the_run_is_cancelled() -> None:
+    """K6: the end of a run by its timeout lets its scope be closed in peace."""
+    journal: list[str] = []
+
+    class Jobs(Controller):
+        @schedule("1h", timeout="1m")
+        async def job(self) -> None:
+            self.scope.push_async_callback(self.close)
+            await anyio.sleep_forever()
+
+        async def close(self) -> None:
+            await anyio.lowlevel.checkpoint()
+            journal.append("closed")
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("61m")
+    assert journal == ["closed"]
+
+
+class Repository:
+    pass
+
+
+class NeedsRepository(Controller):
+    made: list[Repository]
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+
+    @schedule("1m")
+    async def job(self) -> None:
+        self.made.append(self.repository)
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_controller_factory(kind: str) -> None:
+    """K6: it makes the controller in place of the class, and may use the scope of the run."""
+    NeedsRepository.made = []
+    closed: list[Repository] = []
+
+    def make(controller: type[Controller], context: ScheduleContext) -> Controller:
+        assert controller is NeedsRepository
+        repository = Repository()
+        context.scope.callback(closed.append, repository)
+        return NeedsRepository(repository)
+
+    async def make_later(controller: type[Controller], context: ScheduleContext) -> Controller:
+        await anyio.lowlevel.checkpoint()
+        return make(controller, context)
+
+    factory = make if kind == "plain" else make_later
+    booted = Booted(NeedsRepository, entrypoint={"controller_factory": factory})
+    async with booted.application:
+        await booted.clock.advance("2m")
+    assert booted.hooks.errors == []
+    assert len(set(NeedsRepository.made)) == 2
+    assert closed == NeedsRepository.made
+
+
+async def test_controller_factory_that_makes_no_controller() -> None:
+    """K6, Z3: the failed run says what was returned, and what to return."""
+    booted = Booted(
+        NeedsRepository, entrypoint={"controller_factory": lambda controller, context: None}
+    )
+    async with booted.application:
+        await booted.clock.advance("1m")
+    ((error, _, _),) = booted.hooks.errors
+    assert isinstance(error, InvalidArgumentError)
+    assert str(error) == "controller_factory: None is not a controller"
+    assert error.fix == "Have it return an instance of NeedsRepository."
+
+
+def named(journal: list[str], name: str) -> Any:
+    """Return a middleware that notes when it is passed."""
+
+    async def middleware(context: ScheduleContext, call_next: Any) -> None:
+        journal.append(f"+{name}")
+        try:
+            await call_next(context)
+        finally:
+            journal.append(f"-{name}")
+
+    return middleware
+
+
+async def test_order_of_middlewares() -> None:
+    """K7: entrypoint, adapter, action, then the access control, then the method."""
+    journal: list[str] = []
+
+    def rule(context: ScheduleContext) -> bool:
+        journal.append("rule")
+        return True
+
+    class Jobs(Controller):
+        @schedule("1m", middlewares=[named(journal, "action")], rule=rule)
+        async def job(self) -> None:
+            journal.append("method")
+
+    booted = Booted(
+        Jobs,
+        entrypoint={"middlewares": [named(journal, "first"), named(journal, "second")]},
+        adapter={"middlewares": [named(journal, "adapter")]},
+    )
+    async with booted.application:
+        await booted.clock.advance("1m")
+    assert journal == [
+        "+first",
+        "+second",
+        "+adapter",
+        "+action",
+        "rule",
+        "method",
+        "-action",
+        "-adapter",
+        "-second",
+        "-first",
+    ]
+
+
+async def test_middleware_may_be_plain_end_a_run_and_repeat_it() -> None:
+    """K7, Z4: a plain middleware returns what `call_next` gave, or does not go on at all."""
+    runs: list[int] = []
+
+    def only_odd(context: ScheduleContext, call_next: Any) -> object:
+        return call_next(context) if context.run % 2 else None
+
+    async def twice(context: ScheduleContext, call_next: Any) -> None:
+        await call_next(context)
+        await call_next(context)
+
+    class Jobs(Controller):
+        @schedule("1m", middlewares=[only_odd, twice])
+        async def job(self) -> None:
+            runs.append(self.context.run)
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("3m")
+        assert booted.adapter.jobs[0]["last"]["status"] == "ok"
+    assert runs == [1, 1, 3, 3]
+    assert booted.hooks.errors == []
+
+
+async def test_middleware_may_change_the_context_and_catch_errors() -> None:
+    """K7: the controller sees the context that was handed on; an error that is caught is none."""
+    seen: list[str] = []
+
+    async def quiet(context: ScheduleContext, call_next: Any) -> None:
+        try:
+            await call_next(replace(context, schedule="at will"))
+        except ValueError as error:
+            seen.append(str(error))
+
+    class Jobs(Controller):
+        @schedule("1m", middlewares=[quiet])
+        async def job(self) -> None:
+            raise ValueError(self.context.schedule)
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("1m")
+        assert booted.adapter.jobs[0]["last"]["status"] == "ok"
+    assert seen == ["at will"]
+    assert booted.hooks.errors == []
+
+
+async def test_middleware_that_raises_fails_the_run() -> None:
+    """K7, K9: the method is not called, and `on_error` hears of it once."""
+
+    async def broken(context: ScheduleContext, call_next: Any) -> None:
+        raise LookupError("no tenant")
+
+    class Jobs(Controller):
+        @schedule("1m", middlewares=[broken])
+        async def job(self) -> None:
+            pytest.fail("it must not run")
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("1m")
+    assert [str(error) for error, _, _ in booted.hooks.errors] == ["no tenant"]
+
+
+variable: ContextVar[str] = ContextVar("variable", default="clean")
+
+
+async def test_plain_method_runs_in_a_thread_with_the_context_of_its_middlewares() -> None:
+    """Z4: it is off the event loop, sees context variables, and may call back into the loop."""
+    seen: list[object] = []
+
+    async def tenant(context: ScheduleContext, call_next: Any) -> None:
+        variable.set("tenant")
+        await call_next(context)
+
+    async def on_the_loop() -> int:
+        await anyio.lowlevel.checkpoint()
+        return threading.get_ident()
+
+    class Jobs(Controller):
+        @schedule("1m", middlewares=[tenant])
+        def job(self) -> None:
+            seen.append(threading.get_ident())
+            seen.append(variable.get())
+            seen.append(anyio.from_thread.run(on_the_loop))
+            seen.append(anyio.from_thread.run_sync(threading.get_ident))
+            anyio.from_thread.check_cancelled()
+            seen.append(anyio.run(on_the_loop, backend="asyncio"))
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("1m")
+    assert booted.hooks.errors == []
+    me = threading.get_ident()
+    assert seen == [seen[0], "tenant", me, me, seen[0]]
+    assert seen[0] != me
+    assert variable.get() == "clean"
+
+
+async def test_more_plain_methods_than_threads_wait_for_one() -> None:
+    """K9a: 40 run at once; the next waits, and starts when one has ended."""
+    gate = threading.Event()
+    begun = threading.Semaphore(0)
+    runs: list[str] = []
+
+    def job(self: Controller) -> None:
+        begun.release()
+        if not self.context.action.name.endswith("last"):
+            gate.wait()
+        runs.append(self.context.action.name)
+
+    def watch() -> None:
+        for _ in range(40):
+            begun.acquire()
+        runs.append("40 have begun")
+        gate.set()
+
+    methods = {f"job_{index}": schedule("1m")(copy_of(job)) for index in range(40)}
+    jobs: type[Controller] = type("Jobs", (Controller,), {**methods, "last": schedule("1m")(job)})
+    booted = Booted(jobs)
+    watcher = threading.Thread(target=watch)
+    async with booted.application:
+        watcher.start()
+        await booted.clock.advance("1m")
+    watcher.join()
+    assert runs[0] == "40 have begun"
+    assert len(runs) == 42
+    assert booted.hooks.skips == []
+
+
+def copy_of(function: Any) -> Any:
+    """Return a function like another one, to be decorated apart from it."""
+    return lambda self: function(self)
