@@ -1,4 +1,4 @@
-"""Runs the examples of the README and of the docstrings as tests."""
+"""Runs the examples of the README, of the documentation and of the docstrings as tests."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 from sybil.parsers.rest import DocTestParser
 
-readme = Sybil(
-    [PythonCodeBlockParser(doctest_optionflags=ELLIPSIS), SkipParser()], filenames=["README.md"]
+pages = Sybil(
+    [PythonCodeBlockParser(doctest_optionflags=ELLIPSIS), SkipParser()],
+    patterns=["README.md", "docs/*.md"],
 )
 docstrings = Sybil(
     [DocTestParser(optionflags=ELLIPSIS)],
     patterns=["weftjobs/*.py", "weftjobs_controllers/*.py"],
 )
 
-pytest_collect_file = (readme + docstrings).pytest()
+pytest_collect_file = (pages + docstrings).pytest()

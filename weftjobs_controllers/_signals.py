@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _HEEDED = signal.SIGINT, signal.SIGTERM
+
+_LOOK = 0.2
+"""How many seconds the main thread waits at once."""
+
+
+def wait_heeding(event: threading.Event, seconds: float = math.inf) -> bool:
+    """Wait in the main thread for an event, and return whether it is set.
+
+    Python calls handlers in the main thread only, and a signal that the system hands to
+    another thread, or just before the wait begins, does not wake it: so it looks up.
+    """
+    while not event.wait(min(_LOOK, seconds)):
+        seconds -= _LOOK
+        if seconds <= 0:
+            return False
+    return True
 
 
 @contextmanager

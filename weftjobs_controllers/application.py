@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from weftjobs import Cron
 from weftjobs_controllers._ending import Ending
 from weftjobs_controllers._hosting import is_context_manager
-from weftjobs_controllers._signals import heeding_signals
+from weftjobs_controllers._signals import heeding_signals, wait_heeding
 from weftjobs_controllers._threads import Backend, LoopThread
 from weftjobs_controllers.entrypoint import Entrypoint
 from weftjobs_controllers.errors import (
@@ -42,7 +42,7 @@ _MARGIN = 2.0
 _ABORT_SECONDS = 0.9
 """How many seconds an abort may take before the event loop is left behind."""
 
-_LAST_SECONDS = 0.3
+_LAST_SECONDS = 0.9
 """How many seconds the event loop has to end once there is nothing left to do on it."""
 
 
@@ -202,7 +202,9 @@ class Application:
         left. A signal during the start gives the start up. A second signal aborts at once.
 
         The event loop runs in a thread of its own, so that signals are heeded, and the
-        process ends in time, even when a run blocks the loop or a thread never returns.
+        process ends in time, even when a run blocks the loop or a thread never returns. What
+        needs the loop in the main thread, such as a component that receives signals itself,
+        needs `async with application:` in a program of its own.
 
         Args:
             backend: The event loop that it runs on.
@@ -263,7 +265,7 @@ class Application:
             thread = LoopThread(partial(launch.serve, launched.set), backend, ended)
             thread.start()
             try:
-                launched.wait()
+                wait_heeding(launched)
                 if thread.error is None:
                     yield self
             finally:
@@ -327,13 +329,13 @@ class Application:
 
     def _wait_for_end(self, thread: LoopThread, ending: Ending) -> None:
         """Wait until it has ended, unless its event loop does not get to that in time."""
-        ending.asked.wait()
+        wait_heeding(ending.asked)
         entrypoints = [c for c in self.components.values() if isinstance(c, Entrypoint)]
         longest = max((each._shutdown_timeout for each in entrypoints), default=0)
-        if not ending.runs_over.wait(longest / 1000 + _MARGIN):
+        if not wait_heeding(ending.runs_over, longest / 1000 + _MARGIN):
             logger.critical("%s: its event loop is blocked, and is left behind", self.id)
             return
-        ending.left.wait()
+        wait_heeding(ending.left)
         if not thread.ended.wait(_LAST_SECONDS):
             logger.warning("%s: its event loop does not end, and is left behind", self.id)
 

@@ -29,12 +29,14 @@ class Reports:
         on_error: Hears of failed runs and of rows that cannot be scheduled.
         on_skip: Hears of skipped runs.
         find_log: Returns a logger, or what has its methods.
+        exit: Ends the application because a hook called `sys.exit()`.
     """
 
     adapter: str
     on_error: OnError | None
     on_skip: OnSkip | None
     find_log: Callable[[], Any]
+    exit: Callable[[BaseException], object]
 
     async def failed(
         self, error: Exception, action: ActionInfo, context: ScheduleContext | None
@@ -74,6 +76,8 @@ class Reports:
             result = hook(*facts)
             if inspect.isawaitable(result):
                 await result
+        except (SystemExit, KeyboardInterrupt) as error:
+            self.exit(error)
         except Exception:
             logger.exception("%s: %s raised", self.adapter, name)
             return False

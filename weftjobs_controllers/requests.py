@@ -24,18 +24,22 @@ ControllerFactory = Callable[[type[Controller], ScheduleContext], object]
 
 
 class Patience:
-    """What may go on for a moment after its run was cancelled: threads, and cleaning up."""
+    """What may go on for a moment after its run was cancelled: threads, and cleaning up.
+
+    Attributes:
+        over: Whether it has ended.
+    """
 
     def __init__(self) -> None:
         self._scopes: set[anyio.CancelScope] = set()
-        self._over = False
+        self.over = False
 
     @contextmanager
     def shield(self) -> Iterator[anyio.CancelScope]:
         """Shield a block from being cancelled, until patience is over."""
         with anyio.CancelScope(shield=True) as scope:
             self._scopes.add(scope)
-            if self._over:
+            if self.over:
                 scope.cancel()
             try:
                 yield scope
@@ -44,7 +48,7 @@ class Patience:
 
     def end(self) -> None:
         """Cancel what is shielded, now and later."""
-        self._over = True
+        self.over = True
         for scope in list(self._scopes):
             scope.cancel()
 

@@ -64,7 +64,13 @@ class Session:
         self._clock = adapter._clock
         self._grace = adapter._grace
         self.shutdown_timeout = entrypoint._shutdown_timeout
-        self._reports = Reports(adapter.name, adapter._on_error, adapter._on_skip, self._find_log)
+        self._reports = Reports(
+            adapter.name,
+            adapter._on_error,
+            adapter._on_skip,
+            find_log=self._find_log,
+            exit=application._fail,
+        )
         self._patience = Patience()
         self._pipeline = Pipeline(
             middlewares=(*entrypoint._middlewares, *adapter._middlewares),
@@ -103,7 +109,7 @@ class Session:
 
     async def serve(self, launched: anyio.Event) -> None:
         """Run the jobs until they are stopped or aborted, in a task of its own."""
-        if self._leave.is_set():
+        if self._application.stopping:
             return
         self.served = True
         try:
@@ -143,8 +149,7 @@ class Session:
             self._patience.end()
         for context in list(self._in_progress):
             self._in_progress.discard(context)
-            lost = RunAbortedError(context.action.name, lost=True)
-            await self._reports.failed(lost, context.action, context)
+            await self._tell_failed(context, RunAbortedError(context.action.name, lost=True))
         self.over.set()
 
     async def wait(self) -> None:
@@ -269,8 +274,12 @@ class Session:
         await self._reports.failed(error, context.action, context)
 
     async def _tell_failed(self, context: ScheduleContext, error: Exception) -> None:
-        with self._patience.shield():
+        over = self._patience.over
+        shield = anyio.move_on_after(_PATIENCE, shield=True) if over else self._patience.shield()
+        with shield as scope:
             await self._reports.failed(error, context.action, context)
+        if scope.cancelled_caught:
+            self._reports.log("error", f"on_error did not end in time for {error}", exc_info=error)
 
     async def _skipped(self, row: Row, due: int) -> None:
         action = self._find_action(row)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
@@ -141,30 +142,45 @@ SIGNALS = pytest.mark.parametrize(
 BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
 
+class Program(subprocess.Popen[str]):
+    """The program, and what it writes."""
+
+    def __init__(self, backend: str, kind: str) -> None:
+        self.complaints = TemporaryFile("w+")  # noqa: SIM115
+        super().__init__(
+            [sys.executable, "-W", "error", "-c", PROGRAM, backend, kind],
+            cwd=ROOT,
+            env={"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=self.complaints,
+            text=True,
+        )
+
+    def line(self) -> str:
+        """Return the next line that it writes."""
+        assert self.stdout is not None
+        return self.stdout.readline().rstrip()
+
+    def end(self) -> tuple[list[str], str]:
+        """Wait until it has ended; return the rest of its output, and its complaints."""
+        assert self.stdout is not None
+        output = self.stdout.read().splitlines()
+        self.wait()
+        with self.complaints:
+            self.complaints.seek(0)
+            return output, self.complaints.read()
+
+
 @contextmanager
-def running(backend: str, kind: str) -> Iterator[subprocess.Popen[str]]:
+def running(backend: str, kind: str) -> Iterator[Program]:
     """Start the program and wait until its job runs."""
-    with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", PROGRAM, backend, kind],
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as program:
+    with Program(backend, kind) as program:
         try:
-            assert program.stdout is not None
-            assert program.stdout.readline() == "database entered\n"
-            assert program.stdout.readline() == "job began\n"
+            assert program.line() == "database entered"
+            assert program.line() == "job began"
             yield program
         finally:
             program.kill()
-
-
-def end(program: subprocess.Popen[str], *, within: float = 20) -> tuple[list[str], str]:
-    """Wait until the program has ended; return its output and its complaints."""
-    output, complaints = program.communicate(timeout=within)
-    return output.splitlines(), complaints
 
 
 @BACKENDS
@@ -173,7 +189,7 @@ def test_run_that_ends_in_time(backend: str, number: signal.Signals) -> None:
     """K5, K11: no new run starts, the run in progress finishes, the components are left."""
     with running(backend, "ends") as program:
         program.send_signal(number)
-        output, complaints = end(program)
+        output, complaints = program.end()
     assert output == ["job ended", "database left", "done", "run returned"]
     assert complaints == ""
     assert program.returncode == 0
@@ -197,7 +213,7 @@ def test_run_that_does_not_end_by_itself(backend: str, kind: str) -> None:
     """K11: it is aborted after the `shutdown_timeout`, told, and the process ends in time."""
     with running(backend, kind) as program:
         program.send_signal(signal.SIGTERM)
-        output, complaints = end(program, within=10)
+        output, complaints = program.end()
     assert output == STOPPED[kind]
     assert ("does not end, and is left behind" in complaints) == (kind == "stubborn")
     assert program.returncode == 0
@@ -208,7 +224,7 @@ def test_run_that_blocks_the_event_loop(backend: str) -> None:
     """K11: the process ends all the same, and says why the components were not left."""
     with running(backend, "blocking") as program:
         program.send_signal(signal.SIGTERM)
-        output, complaints = end(program, within=10)
+        output, complaints = program.end()
     assert output == ["run returned"]
     assert "app: its event loop is blocked, and is left behind" in complaints
     assert program.returncode == 0
@@ -225,7 +241,7 @@ def test_second_signal_aborts(backend: str, number: signal.Signals, kind: str) -
         with pytest.raises(subprocess.TimeoutExpired):
             program.wait(timeout=0.05)
         program.send_signal(number)
-        output, _ = end(program, within=10)
+        output, _ = program.end()
     assert "run returned" not in output
     if kind != "blocking":
         assert "database left" in output
@@ -239,7 +255,7 @@ def test_signal_during_the_start(backend: str, number: signal.Signals) -> None:
     """K5, K11: the start is given up, and what has started is left."""
     with running(backend, "slow") as program:
         program.send_signal(number)
-        output, complaints = end(program)
+        output, complaints = program.end()
     assert output == ["database left", "done", "run returned"]
     assert complaints == ""
     assert program.returncode == 0
@@ -249,7 +265,7 @@ def test_signal_during_the_start(backend: str, number: signal.Signals) -> None:
 def test_stop_from_inside_a_run(backend: str) -> None:
     """K11: the run that stops the application ends, and nothing starts any more."""
     with running(backend, "stops") as program:
-        output, complaints = end(program)
+        output, complaints = program.end()
     assert output == ["job ended", *ENDED]
     assert complaints == ""
     assert program.returncode == 0
@@ -260,7 +276,7 @@ def test_stop_from_inside_a_run(backend: str) -> None:
 def test_sys_exit_in_a_run(backend: str, kind: str) -> None:
     """K9, K11: it is told, the application ends orderly, and the exit code is the job's."""
     with running(backend, kind) as program:
-        output, complaints = end(program)
+        output, complaints = program.end()
     assert output == [
         "told: Main.job: the run raised SystemExit(3), which ends the application",
         "fatal: SystemExit(3)",

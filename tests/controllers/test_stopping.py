@@ -324,6 +324,58 @@ async def test_sys_exit_in_a_run_ends_the_application(kind: str) -> None:
     assert isinstance(error, JobExitError)
 
 
+async def test_sys_exit_in_a_hook_ends_the_application() -> None:
+    """K9, K11: `on_error` may end the program because of what failed."""
+
+    class Jobs(Controller):
+        @schedule("1h")
+        async def job(self) -> None:
+            raise ValueError("no rows")
+
+    def on_error(*told: object) -> None:
+        raise SystemExit(4)
+
+    clock = VirtualClock(0)
+    adapter = schedule_entrypoint(clock=clock, on_error=on_error)
+    with pytest.raises(SystemExit) as caught:
+        async with application_of(build_entrypoints(controllers=[Jobs], schedule=adapter)):
+            await clock.advance("1h")
+            await anyio.sleep_forever()
+    assert caught.value.code == 4
+
+
+async def test_async_hook_hears_of_a_thread_that_is_left_behind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """K11: it has a moment even then, and is cut off when it takes longer."""
+    told: list[str] = []
+    gate = threading.Event()
+
+    class Jobs(Controller):
+        @schedule("1h", immediate=True)
+        def job(self) -> None:
+            begun.set()
+            gate.wait(20)
+
+    begun = threading.Event()
+
+    async def on_error(error: Exception, action: Any, context: Any) -> None:
+        await anyio.lowlevel.checkpoint()
+        told.append(str(error))
+        await anyio.sleep_forever()
+
+    adapter = schedule_entrypoint(on_error=on_error)
+    entrypoint = build_entrypoints(controllers=[Jobs], schedule=adapter, shutdown_timeout=1)
+    async with application_of(entrypoint):
+        await anyio.to_thread.run_sync(begun.wait)
+    gate.set()
+    (message,) = told
+    assert message.startswith("Jobs.job: the run was left behind")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"schedule: on_error did not end in time for {message}"
+    ]
+
+
 async def test_leaving_on_a_virtual_clock_never_hangs() -> None:
     """K11, T2: several runs asleep at once, threads among them, end within their time."""
     journal: list[str] = []
