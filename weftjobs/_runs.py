@@ -33,12 +33,24 @@ class RunContext:
         due: The slot that the run was scheduled for, in ms since the epoch. It lies before
             now when the run is late: a one-off added with an `at` already past, or a slot
             that the process slept through.
+        by_hand: Whether `run_now` asked for it, so that `due` is no slot of the row.
     """
 
-    __slots__ = ("_error", "_previous", "_record", "_released", "_row", "_runs", "_skipped", "due")
+    __slots__ = (
+        "_error",
+        "_previous",
+        "_record",
+        "_released",
+        "_row",
+        "_runs",
+        "_skipped",
+        "by_hand",
+        "due",
+    )
 
-    def __init__(self, runs: Runs, row: Row, due: int) -> None:
+    def __init__(self, runs: Runs, row: Row, due: int, by_hand: bool) -> None:
         self.due = due
+        self.by_hand = by_hand
         self._runs = runs
         self._row = row
         self._released = False
@@ -119,9 +131,9 @@ class Runs:
         """Return how many runs of the row are in progress."""
         return len(self._busy.get(row, ()))
 
-    def begin(self, row: Row, due: int) -> None:
+    def begin(self, row: Row, due: int, *, by_hand: bool = False) -> None:
         """Have the row run as soon as a task is free."""
-        context = RunContext(self, row, due)
+        context = RunContext(self, row, due, by_hand)
         self._busy.setdefault(row, []).append(context)
         self._flying.add(context)
         self._ready.append(partial(self._make, context))

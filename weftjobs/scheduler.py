@@ -218,7 +218,7 @@ class Scheduler:
             now = self._clock.now()
             started = not self._runs.busy(row)
             if started:
-                self._runs.begin(row, now)
+                self._runs.begin(row, now, by_hand=True)
             else:
                 self._report_skipped(row, now)
             self._wake()

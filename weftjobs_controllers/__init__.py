@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weftjobs_controllers.access import AccessControlRule
-from weftjobs_controllers.actions import ActionInfo, ActionSpec
+from weftjobs_controllers.actions import ActionInfo, ActionSpec, Exclusive
 from weftjobs_controllers.adapter import ScheduleAdapter, schedule_entrypoint
 from weftjobs_controllers.application import Application
 from weftjobs_controllers.context import ScheduleContext
@@ -21,7 +21,11 @@ from weftjobs_controllers.errors import (
     InvalidActionGroupError,
     InvalidArgumentError,
     JobExitError,
+    LeaseLostError,
+    MissingExtraError,
+    MissingMutexError,
     MissingRuleError,
+    MutexError,
     NotRunningError,
     RunAbortedError,
     RunTimeoutError,
@@ -44,11 +48,16 @@ __all__ = [
     "Controller",
     "DuplicateActionNameError",
     "Entrypoint",
+    "Exclusive",
     "InvalidActionError",
     "InvalidActionGroupError",
     "InvalidArgumentError",
     "JobExitError",
+    "LeaseLostError",
+    "MissingExtraError",
+    "MissingMutexError",
     "MissingRuleError",
+    "MutexError",
     "NotRunningError",
     "RunAbortedError",
     "RunTimeoutError",

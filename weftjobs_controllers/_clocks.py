@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, runtime_checkable
 
@@ -44,6 +45,11 @@ def move_on_after(
     if isinstance(clock, HandDriven):
         return clock.move_on_after(milliseconds)
     return anyio.move_on_after(milliseconds / 1000)
+
+
+def elapsed(clock: Clock) -> int:
+    """Return a time in ms that only moves on: of a clock driven by hand, else monotonic."""
+    return clock.now() if isinstance(clock, HandDriven) else time.monotonic_ns() // 1_000_000
 
 
 async def wait(clock: Clock, event: anyio.Event) -> None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import anyio
 import anyio.from_thread
@@ -20,19 +20,22 @@ from weftjobs_controllers._posting import on_asyncio, poster
 Backend = Literal["asyncio", "trio"]
 
 
-class ThreadCall:
+Result = TypeVar("Result")
+
+
+class ThreadCall(Generic[Result]):
     """A call of a plain function in a thread of its own, which may be left behind.
 
     anyio's worker threads are daemons on trio only: elsewhere one that never returns would
     keep the process alive.
     """
 
-    def __init__(self, function: Callable[[], object]) -> None:
+    def __init__(self, function: Callable[[], Result]) -> None:
         self._function = function
         self._post = poster()
         self._token = current_token()
         self._done = anyio.Event()
-        self._result: object = None
+        self._result: Result | None = None
         self._error: BaseException | None = None
 
     async def run(self) -> None:
@@ -50,11 +53,11 @@ class ThreadCall:
         """Wait until the call has returned."""
         await self._done.wait()
 
-    def result(self) -> object:
+    def result(self) -> Result:
         """Return what the call returned, or raise what it raised."""
         error, self._error = self._error, None
         if error is None:
-            return self._result
+            return cast(Result, self._result)
         try:
             raise error
         finally:

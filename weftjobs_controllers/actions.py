@@ -18,6 +18,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusive:
+    """How a job is exclusive: `@schedule(..., exclusive=Exclusive(mutex="locks"))`.
+
+    Attributes:
+        mutex: The name of the component that has the locks.
+        key: What the lock is called after `schedule:`; `None` for the name of the job. Jobs
+            that share a key exclude one another.
+    """
+
+    mutex: str = "mutex"
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSpec:
     """What one `@schedule` says. Exactly one of `every`, `cron` and `trigger` is set.
 
@@ -28,6 +42,7 @@ class ActionSpec:
         trigger: The trigger object.
         overlap: Whether a run may start while the previous one is in progress.
         immediate: Whether it also runs once as soon as the application has launched.
+        exclusive: How it runs in one instance of the application at a time, if it does.
         aligned: Whether the interval lies on the grid of the clock.
         timeout: How many milliseconds a run may last.
         skip_if: Says of a run whether it is skipped.
@@ -45,6 +60,7 @@ class ActionSpec:
     trigger: Trigger | None = None
     overlap: bool = False
     immediate: bool = False
+    exclusive: Exclusive | None = None
     aligned: bool = False
     timeout: int | None = None
     skip_if: Callable[[ScheduleContext], object] | None = None

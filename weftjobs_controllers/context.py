@@ -29,6 +29,8 @@ class ScheduleContext:
         action: The job that runs.
         application: The application that runs it.
         signal: Tells the run that it should end.
+        lease_token: The fencing token of an exclusive run: an integer that grows with every
+            acquisition of its lock. `None` for other runs.
         scope: What is entered here is left when the run ends, whatever happened.
     """
 
@@ -39,6 +41,7 @@ class ScheduleContext:
     application: Application = field(repr=False)
     signal: AbortSignal = field(repr=False)
     scope: AsyncExitStack = field(repr=False)
+    lease_token: int | None = None
 
     def component(self, name: str) -> Any:
         """Return a component of the application that has started; see `Controller.component`."""

@@ -12,10 +12,11 @@ from zoneinfo import ZoneInfo
 
 from weftjobs import Cron, Every, InvalidScheduleError, Trigger, parse_duration, to_duration
 from weftjobs_controllers.access import Rule, check_rule
-from weftjobs_controllers.actions import ActionSpec
+from weftjobs_controllers.actions import ActionSpec, Exclusive
 from weftjobs_controllers.context import ScheduleContext
 from weftjobs_controllers.errors import (
     InvalidActionError,
+    InvalidArgumentError,
     check_callable,
     check_flag,
     check_list,
@@ -44,6 +45,7 @@ def schedule(
     timezone: str | ZoneInfo | None = None,
     overlap: bool = False,
     immediate: bool = False,
+    exclusive: bool | Exclusive = False,
     aligned: bool = False,
     timeout: int | float | timedelta | str | None = None,
     skip_if: Callable[[ScheduleContext], object] | None = None,
@@ -82,6 +84,8 @@ def schedule(
         overlap: Start a run although the previous one is in progress. By default it is
             skipped.
         immediate: Also run once as soon as the application has launched.
+        exclusive: Run in one instance of the application at a time: `True` for the component
+            `mutex` and a lock of the job's name, or an `Exclusive`. Its interval is aligned.
         aligned: Put an interval on the grid of the clock (`every="6h"` at 0, 6, 12 and 18
             o'clock UTC), so that a restart does not move it.
         timeout: How long a run may last: milliseconds, a `timedelta`, or text. Then
@@ -117,6 +121,7 @@ def schedule(
         spec,
         overlap=check_flag("overlap", overlap),
         immediate=check_flag("immediate", immediate),
+        exclusive=_read_exclusive(exclusive),
         aligned=aligned,
         timeout=None if timeout is None else to_duration(timeout, "timeout"),
         skip_if=_optional(check_callable, "skip_if", skip_if),
@@ -140,6 +145,17 @@ def specs_of(member: object) -> tuple[ActionSpec, ...]:
     """Return what `@schedule` attached to a member of a class, from the top decorator down."""
     specs = getattr(member, _ATTRIBUTE, ())
     return specs if isinstance(specs, tuple) else ()
+
+
+def _read_exclusive(exclusive: object) -> Exclusive | None:
+    if isinstance(exclusive, bool):
+        return Exclusive() if exclusive else None
+    if not isinstance(exclusive, Exclusive):
+        fix = "Write exclusive=True, or exclusive=Exclusive(mutex='…', key='…')."
+        raise InvalidArgumentError("exclusive", exclusive, "is not an Exclusive", fix=fix)
+    check_text("mutex", exclusive.mutex)
+    _optional(check_text, "key", exclusive.key)
+    return exclusive
 
 
 def _optional(check: Callable[[str, object], Checked], name: str, value: object) -> Checked | None:

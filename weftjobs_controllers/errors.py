@@ -294,6 +294,104 @@ class JobExitError(JobsError):
         self.action = action
 
 
+class MissingMutexError(JobsError):
+    """An exclusive job whose mutex the application does not have: it has reason `missing`.
+
+    Attributes:
+        action: The name of the job.
+        mutex: The name of the component.
+    """
+
+    action: str
+    mutex: str
+
+    def __init__(self, action: str, mutex: str) -> None:
+        super().__init__(
+            f"{action}: the application has no mutex {shown(mutex)}, so the job does not run",
+            reason="missing",
+            fix=f"Add it: components={{{mutex!r}: FileMutex('/var/lib/jobs/locks'), ...}}.",
+        )
+        self.action = action
+        self.mutex = mutex
+
+
+class MutexError(JobsError):
+    """A mutex that cannot be reached, or does not answer in time: it has reason `mutex`.
+
+    Attributes:
+        store: Where the locks are.
+        key: The lock that was asked for.
+    """
+
+    store: str
+    key: str
+
+    def __init__(self, store: str, key: str, cause: object) -> None:
+        super().__init__(
+            f"mutex: {store} does not answer for {shown(key)}: {cause}",
+            reason="mutex",
+            fix="See that it is reachable; the job runs again at its next time.",
+        )
+        self.store = store
+        self.key = key
+
+
+class LeaseLostError(JobsError):
+    """An exclusive run that lost its lock.
+
+    Attributes:
+        job: The name of the job.
+        key: The lock.
+        token: The fencing token of its lease.
+        reason: `revoked` when somebody else has the lock, `unreachable` when the mutex did
+            not answer for most of the lease.
+        held: How many seconds it had held the lock.
+    """
+
+    job: str
+    key: str
+    token: int
+    held: float
+
+    _told = False
+
+    def __init__(self, job: str, key: str, token: int, reason: str, held: float) -> None:
+        why = {
+            "revoked": "somebody else has it",
+            "unreachable": "the mutex does not answer",
+        }[reason]
+        super().__init__(
+            f"{job}: the run lost the lock {shown(key)} (token {token}) after {held:.1f} s: {why}",
+            reason=reason,
+            fix="Have what it writes to refuse an older context.lease_token, or raise the lease.",
+        )
+        self.job = job
+        self.key = key
+        self.token = token
+        self.held = held
+
+
+class MissingExtraError(JobsError):
+    """A library that is not installed: it has reason `missing`.
+
+    Attributes:
+        library: The library.
+        extra: The extra that brings it along.
+    """
+
+    library: str
+    extra: str
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(
+            f"{library}: it is not installed",
+            reason="missing",
+            fix=f"Install the extra: pip install 'weftjobs[{extra}]'.",
+        )
+        self.library = library
+        self.extra = extra
+
+
 class InvalidActionGroupError(InvalidScheduleError):
     """A job in a group that its entrypoint does not declare.
 

@@ -33,7 +33,13 @@ def row_of(action: Action, timezone: str | ZoneInfo | None) -> Row:
         when = {"every": spec.every}
     else:
         when = {"trigger": spec.trigger}
-    return Row(action=action.name, **when, overlap=spec.overlap, immediate=spec.immediate)
+    return Row(
+        action=action.name,
+        **when,
+        overlap=spec.overlap,
+        immediate=spec.immediate,
+        exclusive=spec.exclusive is not None,
+    )
 
 
 def plan_action(row: Row, *, aligned: bool = False) -> Trigger:
@@ -49,7 +55,7 @@ def plan_action(row: Row, *, aligned: bool = False) -> Trigger:
         InvalidScheduleError: The row cannot be scheduled; the message names the field.
     """
     fields = dict(row)
-    for flag in ("overlap", "immediate"):
+    for flag in ("overlap", "immediate", "exclusive"):
         check_flag(flag, fields.get(flag, False))
     trigger: Trigger | None = fields.get("trigger")
     if trigger is not None:
@@ -61,12 +67,26 @@ def plan_action(row: Row, *, aligned: bool = False) -> Trigger:
     return planned
 
 
-def trigger_of(row: Row) -> Trigger | None:
+def trigger_of(row: Row, *, aligned: bool = False) -> Trigger | None:
     """Return the trigger of a job's row; `None` when it cannot be scheduled."""
     try:
-        return plan_action(row)
+        return plan_action(row, aligned=aligned)
     except InvalidScheduleError:
         return None
+
+
+def latest_slot(trigger: Trigger | None, now: int) -> int:
+    """Return the latest slot at or before an instant (ms since the epoch), if that can be told.
+
+    Of a trigger that cannot tell it is the instant itself.
+    """
+    if isinstance(trigger, Every) and trigger.origin is not None:
+        return now - (now - trigger.origin) % trigger.interval
+    if isinstance(trigger, Cron):
+        previous = trigger.previous(_EPOCH + timedelta(milliseconds=now + 1))
+        if previous is not None:
+            return (previous - _EPOCH) // timedelta(milliseconds=1)
+    return now
 
 
 def describe(action: Action, row: Row, next_due: int | None) -> ActionInfo:

@@ -14,7 +14,7 @@ from weftjobs_controllers.context import ScheduleContext
 
 logger = logging.getLogger("weftjobs_controllers")
 
-SkipReason = Literal["overlap", "missed", "condition"]
+SkipReason = Literal["overlap", "exclusive", "missed", "condition"]
 Level = Literal["info", "warning", "error"]
 OnError = Callable[[Exception, ActionInfo, ScheduleContext | None], object]
 OnSkip = Callable[[ActionInfo, datetime, SkipReason], object]

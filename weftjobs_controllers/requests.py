@@ -16,11 +16,20 @@ from weftjobs_controllers.access import Rule, check_access
 from weftjobs_controllers.actions import Action
 from weftjobs_controllers.context import ScheduleContext
 from weftjobs_controllers.controller import Controller
-from weftjobs_controllers.errors import InvalidArgumentError, RunAbortedError, RunTimeoutError
+from weftjobs_controllers.errors import (
+    InvalidArgumentError,
+    LeaseLostError,
+    RunAbortedError,
+    RunTimeoutError,
+)
 from weftjobs_controllers.middlewares import Middleware, chained
 
 ControllerFactory = Callable[[type[Controller], ScheduleContext], object]
 """Makes the controller of a run; may be `async`."""
+
+
+CutShort = RunTimeoutError | LeaseLostError
+"""Why a run is cut short."""
 
 
 class Patience:
@@ -63,7 +72,7 @@ class Pipeline:
         factory: Makes the controllers; `None` to call their classes.
         clock: The time that a timeout is measured by.
         patience: Ends when the application stops and its runs do not.
-        overdue: Told that a run has exceeded its timeout and goes on in its thread.
+        ignored: Told why a run was cut short that goes on in its thread all the same.
     """
 
     middlewares: tuple[Middleware, ...]
@@ -71,25 +80,27 @@ class Pipeline:
     factory: ControllerFactory | None
     clock: Clock
     patience: Patience = field(default_factory=Patience)
-    overdue: Callable[[ScheduleContext, RunTimeoutError], Awaitable[None]]
+    ignored: Callable[[ScheduleContext, CutShort], Awaitable[None]]
 
 
 class Request:
     """One run of a job."""
 
-    __slots__ = ("_action", "_context", "_pipeline", "_timeout")
+    __slots__ = ("_action", "_context", "_cut", "_pipeline", "_scope")
 
     def __init__(self, pipeline: Pipeline, action: Action, context: ScheduleContext) -> None:
         self._pipeline = pipeline
         self._action = action
         self._context = context
-        self._timeout: RunTimeoutError | None = None
+        self._cut: CutShort | None = None
+        self._scope: anyio.CancelScope | None = None
 
     async def make(self) -> None:
         """Run. What the method returns is ignored; what fails the run comes out.
 
         Raises:
             RunTimeoutError: It exceeded its timeout.
+            LeaseLostError: It lost its lock.
             RunAbortedError: Its thread was left behind when the application stopped.
             AccessDeniedError: A rule refused it.
         """
@@ -102,7 +113,15 @@ class Request:
             await self._close(None)
         finally:
             # The error would keep its frames alive, and they this request.
-            self._timeout = None
+            self._cut = None
+
+    def cut_short(self, why: CutShort) -> None:
+        """End the run: abort its signal, cancel it when it is `async`, and have it fail."""
+        if self._cut is None:
+            self._cut = why
+            self._context.signal._abort()
+            if self._scope is not None:
+                self._scope.cancel()
 
     async def _close(self, error: BaseException | None) -> bool | None:
         """Leave what the run entered in its scope, whether it is cancelled or not."""
@@ -116,31 +135,37 @@ class Request:
         spec = self._action.spec
         middlewares = (*self._pipeline.middlewares, *spec.middlewares)
         call = chained(middlewares, self._go_on) if middlewares else self._go_on
-        if spec.timeout is None:
+        if spec.timeout is None and spec.exclusive is None:
             await call(self._context)
         else:
-            await self._limited(spec.timeout, call(self._context))
+            await self._limited(call(self._context))
 
-    async def _limited(self, limit: int, call: Awaitable[object]) -> None:
-        within = _clocks.move_on_after(self._pipeline.clock, limit)
+    async def _limited(self, call: Awaitable[object]) -> None:
+        limit = self._action.spec.timeout
+        clock = self._pipeline.clock
+        within = anyio.CancelScope() if limit is None else _clocks.move_on_after(clock, limit)
         try:
-            with within as scope:
-                self._context.signal._follow(scope)
+            with within as self._scope:
+                self._context.signal._follow(self._scope)
+                if self._cut is not None:
+                    self._scope.cancel()
                 await call
         except RunAbortedError:
             raise
         except Exception as error:
-            if self._context.signal._timed_out:
-                raise self._timed_out() from error
+            if (cut := self._why_cut()) is not None:
+                raise cut from error
             raise
-        if self._context.signal._timed_out:
-            raise self._timed_out()
+        if (cut := self._why_cut()) is not None:
+            raise cut
 
-    def _timed_out(self) -> RunTimeoutError:
-        if self._timeout is None:
-            assert self._action.spec.timeout is not None
-            self._timeout = RunTimeoutError(self._action.name, self._action.spec.timeout)
-        return self._timeout
+    def _why_cut(self) -> CutShort | None:
+        """Return why the run was cut short, if it was."""
+        limit = self._action.spec.timeout
+        if self._cut is None and self._scope is not None and self._scope.cancel_called:
+            assert limit is not None, "whoever cancels a run says why"
+            self._cut = RunTimeoutError(self._action.name, limit)
+        return self._cut
 
     async def _go_on(self, context: ScheduleContext) -> object:
         """Do what the middlewares are around."""
@@ -175,7 +200,7 @@ class Request:
         return controller
 
     async def _call_in_thread(self, method: Callable[[], object]) -> object:
-        call = ThreadCall(method)
+        call: ThreadCall[object] = ThreadCall(method)
         with _clocks.hold(self._pipeline.clock):
             try:
                 await call.run()
@@ -183,13 +208,13 @@ class Request:
                 await self._wait_patiently(call)
         return call.result()
 
-    async def _wait_patiently(self, call: ThreadCall) -> None:
+    async def _wait_patiently(self, call: ThreadCall[object]) -> None:
         """Wait for a thread although its run is cancelled, until patience is over."""
         signal = self._context.signal
         signal._abort()
         with self._pipeline.patience.shield() as scope:
-            if signal._timed_out:
-                await self._pipeline.overdue(self._context, self._timed_out())
+            if (cut := self._why_cut()) is not None:
+                await self._pipeline.ignored(self._context, cut)
             await call.wait()
         if scope.cancel_called:
             raise RunAbortedError(self._action.name, lost=True)

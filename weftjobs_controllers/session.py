@@ -18,14 +18,22 @@ from weftjobs_controllers.context import ScheduleContext
 from weftjobs_controllers.errors import (
     ComponentNotStartedError,
     JobExitError,
+    LeaseLostError,
     RunAbortedError,
-    RunTimeoutError,
     UnknownActionError,
     UnknownComponentError,
 )
-from weftjobs_controllers.planning import describe, moment, plan_action, row_of, trigger_of
+from weftjobs_controllers.exclusive import LONGEST_CALL, Held, Keeper, Locks, hold_until
+from weftjobs_controllers.planning import (
+    describe,
+    latest_slot,
+    moment,
+    plan_action,
+    row_of,
+    trigger_of,
+)
 from weftjobs_controllers.reports import Reports, SkipReason, logger
-from weftjobs_controllers.requests import Patience, Pipeline, Request
+from weftjobs_controllers.requests import CutShort, Patience, Pipeline, Request
 from weftjobs_controllers.signals import AbortSignal
 
 if TYPE_CHECKING:
@@ -78,8 +86,10 @@ class Session:
             factory=entrypoint._controller_factory,
             clock=self._clock,
             patience=self._patience,
-            overdue=self._overdue,
+            ignored=self._ignored,
         )
+        self._locks = Locks(application, self._clock)
+        self._immediate: set[Row] = set()
         self._token = current_token()
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._plain = {name for name, action in actions.items() if _is_plain(action)}
@@ -114,7 +124,7 @@ class Session:
         self.served = True
         try:
             with self._scope:
-                async with self.scheduler:
+                async with anyio.create_task_group() as self._keepers, self.scheduler:
                     self._run_immediate()
                     launched.set()
                     await self._leave.wait()
@@ -125,6 +135,7 @@ class Session:
     def _run_immediate(self) -> None:
         for row in self._rows.values():
             if row.get("immediate") and not row.get("paused"):
+                self._immediate.add(row)
                 self.scheduler.run_now(row)
 
     async def stop(self) -> None:
@@ -147,6 +158,8 @@ class Session:
             with anyio.move_on_after(_PATIENCE, shield=True):
                 await self._ended.wait()
             self._patience.end()
+        with anyio.move_on_after(LONGEST_CALL, shield=True):
+            await self._locks.quiet()
         for context in list(self._in_progress):
             self._in_progress.discard(context)
             await self._tell_failed(context, RunAbortedError(context.action.name, lost=True))
@@ -164,7 +177,8 @@ class Session:
 
     def _plan(self, row: Row) -> Trigger | None:
         action = self._action_of(row)
-        return None if row.get("paused") else plan_action(row, aligned=action.spec.aligned)
+        aligned = action.spec.aligned or action.spec.exclusive is not None
+        return None if row.get("paused") else plan_action(row, aligned=aligned)
 
     async def _run(self, row: Row, run: RunContext) -> None:
         if self._application.stopping:
@@ -176,7 +190,7 @@ class Session:
         context = self._context(action, row, run.due)
         self._in_progress.add(context)
         try:
-            reason = await self._run_unless_skipped(action, context, run.due)
+            reason = await self._run_unless_skipped(action, context, row, run)
         except BaseException as error:
             raised = self._judged(action, error)
             if context in self._in_progress:
@@ -205,9 +219,10 @@ class Session:
         return JobExitError(action.name, error)
 
     async def _run_unless_skipped(
-        self, action: Action, context: ScheduleContext, due: int
+        self, action: Action, context: ScheduleContext, row: Row, run: RunContext
     ) -> SkipReason | None:
         """Run, or return why that was skipped."""
+        due = run.due
         if self._is_late(due):
             return "missed"
         if await _is_true(action.spec.skip_if, context):
@@ -218,11 +233,70 @@ class Session:
         try:
             if self._is_late(due) or self._application.stopping:
                 return "missed"
+            if action.spec.exclusive is not None:
+                return await self._run_exclusively(action, context, row, run)
             await Request(self._pipeline, action, self._counted(context)).make()
             return None
         finally:
             if threads is not None:
                 threads.release()
+
+    async def _run_exclusively(
+        self, action: Action, context: ScheduleContext, row: Row, run: RunContext
+    ) -> SkipReason | None:
+        """Run with the lock of the job, or return why that was skipped."""
+        slot, until = self._slot_of(row, run)
+        held = await self._locks.acquire(action, slot)
+        if held is None:
+            return "exclusive"
+        only_claimed = bool(row.get("overlap"))
+        try:
+            if self._is_late(run.due) or self._application.stopping:
+                return "missed"
+            context = replace(self._counted(context), lease_token=held.lease.token)
+            request = Request(self._pipeline, action, context)
+            if only_claimed:
+                await self._give_back(held, 0)
+                await request.make()
+            else:
+                await self._make_kept(request, action, context, held)
+            return None
+        finally:
+            if not only_claimed:
+                await self._give_back(held, until - self._clock.now())
+
+    async def _make_kept(
+        self, request: Request, action: Action, context: ScheduleContext, held: Held
+    ) -> None:
+        keeper = Keeper(action, held, self._clock, request.cut_short)
+        self._keepers.start_soon(keeper.keep)
+        try:
+            await request.make()
+        except LeaseLostError as error:
+            if not error._told:
+                await self._ignored(context, error)
+            raise
+        finally:
+            keeper.stop()
+
+    async def _give_back(self, held: Held, hold: int) -> None:
+        try:
+            await self._locks.release(held, hold)
+        except Exception as error:
+            # It ends by itself.
+            self._reports.log("warning", f"a lock was not given back: {error}")
+
+    def _slot_of(self, row: Row, run: RunContext) -> tuple[int | None, int]:
+        """Return the slot that a run claims, and until when its lock is held after it."""
+        trigger = trigger_of(row, aligned=True)
+        if not run.by_hand:
+            following = None if trigger is None else trigger.after(run.due, run.due)
+            return run.due, hold_until(run.due, following)
+        if row not in self._immediate:
+            return None, run.due
+        self._immediate.discard(row)
+        following = None if trigger is None else trigger.first(run.due)
+        return latest_slot(trigger, run.due), hold_until(run.due, following)
 
     def _is_late(self, due: int) -> bool:
         return self._clock.now() - due > self._grace
@@ -261,17 +335,17 @@ class Session:
     async def _failed(self, row: Row, error: Exception) -> None:
         _, context = self._failing.pop(id(error), (None, None))
         if context is not None:
-            if not (isinstance(error, RunTimeoutError) and error._told):
+            if not (isinstance(error, CutShort) and error._told):
                 await self._tell_failed(context, error)
         elif (action := self._find_action(row)) is not None:
             await self._reports.failed(error, self._info(action, row), None)
         else:
             self._reports.log("error", str(error), exc_info=error)
 
-    async def _overdue(self, context: ScheduleContext, error: RunTimeoutError) -> None:
-        """Tell of a run that exceeds its timeout before its thread returns, if it ever does."""
+    async def _ignored(self, context: ScheduleContext, error: CutShort) -> None:
+        """Tell why a run was cut short before it ends, which a thread may never do."""
         error._told = True
-        await self._reports.failed(error, context.action, context)
+        await self._tell_failed(context, error)
 
     async def _tell_failed(self, context: ScheduleContext, error: Exception) -> None:
         over = self._patience.over

@@ -17,7 +17,8 @@ class AbortSignal:
     """Tells a run that it should end: `self.signal` in a controller.
 
     It is aborted when the application stops and the run has not ended within the
-    `shutdown_timeout`, and when the run exceeds its `timeout`. An `async` run is cancelled as
+    `shutdown_timeout`, when the run exceeds its `timeout`, and when an exclusive run loses its
+    lock. An `async` run is cancelled as
     well; a plain method, which nothing can cancel, looks at the signal:
 
         @schedule("1h")
@@ -45,11 +46,11 @@ class AbortSignal:
     def aborted(self) -> bool:
         """Whether the run should end; may be read in any thread."""
         # trio answers only on the event loop, where a run may look before it is told.
-        return self._made or (on_event_loop() and self._timed_out)
+        return self._made or (on_event_loop() and self._is_cut)
 
     @property
-    def _timed_out(self) -> bool:
-        """Whether the run has exceeded its timeout; asked on the event loop."""
+    def _is_cut(self) -> bool:
+        """Whether the run is cut short; asked on the event loop."""
         return self._scope is not None and self._scope.cancel_called
 
     async def wait(self) -> None:
@@ -94,7 +95,7 @@ class AbortSignal:
                     await self.wait()
 
     def _follow(self, scope: anyio.CancelScope) -> None:
-        """Be aborted once a scope is cancelled, which has a deadline."""
+        """Be aborted once a scope is cancelled, which may have a deadline."""
         self._scope = scope
 
     def _abort(self) -> None:

@@ -299,6 +299,7 @@ async def test_editing_a_row_reschedules() -> None:
             "every": 3_600_000,
             "overlap": False,
             "immediate": False,
+            "exclusive": False,
         }
         row["every"] = "10m"
         await booted.clock.advance("10m")
