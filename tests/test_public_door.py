@@ -47,6 +47,7 @@ EXPORTS = {
         "ActionSpec",
         "AlreadyRunningError",
         "Application",
+        "CallNext",
         "CannotRunHereError",
         "ComponentCycleError",
         "ComponentNotStartedError",

@@ -32,6 +32,7 @@ from weftjobs_controllers.errors import (
     UnknownActionError,
     UnknownComponentError,
 )
+from weftjobs_controllers.middlewares import CallNext
 from weftjobs_controllers.signals import AbortSignal
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "ActionSpec",
     "AlreadyRunningError",
     "Application",
+    "CallNext",
     "CannotRunHereError",
     "ComponentCycleError",
     "ComponentNotStartedError",

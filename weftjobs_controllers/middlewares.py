@@ -5,11 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from typing import Protocol
 
 from weftjobs_controllers.context import ScheduleContext
 from weftjobs_controllers.errors import check_callable, check_list
 
-CallNext = Callable[[ScheduleContext], Awaitable[object]]
+
+class CallNext(Protocol):
+    """What a middleware goes on with: `await call_next(context)`."""
+
+    def __call__(self, context: ScheduleContext, /) -> Awaitable[object]:
+        """Go on with the next middleware, or the run."""
+
+
 Middleware = Callable[[ScheduleContext, CallNext], object]
 
 
