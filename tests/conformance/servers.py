@@ -148,7 +148,7 @@ class Postgres:
     def close(self) -> None:
         try:
             if self._server.poll() is None:
-                self.resume()
-                self.kill()
+                self._signal(signal.SIGKILL)
+                self._server.wait()
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
