@@ -14,7 +14,7 @@ pages = Sybil(
 )
 docstrings = Sybil(
     [DocTestParser(optionflags=ELLIPSIS)],
-    patterns=["weftjobs/*.py", "weftjobs_controllers/*.py"],
+    patterns=["weftjobs/*.py", "weftjobs_controllers/*.py", "weftjobs_controllers/mutexes/*.py"],
 )
 
 pytest_collect_file = (pages + docstrings).pytest()
