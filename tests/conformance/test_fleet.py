@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import psycopg
 import pytest
 import redis
@@ -303,7 +303,7 @@ def test_four_workers_of_a_web_server(kind: str, place: str, tmp_path: Path) -> 
             while len(slots := read_slots(journal)) < 60:
                 assert server.poll() is None
                 time.sleep(0.05)
-            assert httpx.get(f"http://127.0.0.1:{port}/docs").status_code == 200
+            assert httpx2.get(f"http://127.0.0.1:{port}/docs").status_code == 200
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(timeout=20)
