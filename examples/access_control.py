@@ -15,13 +15,13 @@ from weftjobs_controllers import (
     AccessDeniedError,
     ActionInfo,
     Application,
+    CallNext,
     Controller,
     ScheduleContext,
     build_entrypoints,
     schedule,
     schedule_entrypoint,
 )
-from weftjobs_controllers.middlewares import CallNext
 
 CLOCK = VirtualClock("2026-03-02T00:00:00Z")
 RAN: Counter[str] = Counter()

@@ -244,7 +244,8 @@ class Application:
             with application.in_thread():
                 flask_app.run()
 
-        Entering returns once it has launched; leaving stops it as `run` does.
+        Entering returns once it has launched; leaving stops it as `run` does. An error that
+        ends it meanwhile is told to `on_fatal`, and comes out when the block is left.
 
         Args:
             backend: The event loop that it runs on.
