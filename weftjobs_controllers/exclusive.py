@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio.abc import TaskGroup
 
 from weftjobs import Clock
 from weftjobs_controllers import _clocks
@@ -163,16 +164,19 @@ class Keeper:
         renew = getattr(held.lease, "renew_blocking", None)
         self._renew = None if isinstance(clock, _clocks.HandDriven) else renew
 
+    def start(self, tasks: TaskGroup) -> None:
+        """Keep the lease from now on, although the run may block the event loop at once."""
+        if self._renew is not None:
+            self._post = poster()
+            threading.Thread(target=self._renew_regularly, name="weftjobs", daemon=True).start()
+        tasks.start_soon(self._keep)
+
     def stop(self) -> None:
         """Stop before the lease is given back."""
         self._stopped.set()
         self._scope.cancel()
 
-    async def keep(self) -> None:
-        """Keep the lease until it is lost or this is stopped, in a task of its own."""
-        if self._renew is not None:
-            self._post = poster()
-            threading.Thread(target=self._renew_regularly, name="weftjobs", daemon=True).start()
+    async def _keep(self) -> None:
         with self._scope:
             reason = await self._watch()
             if not self._stopped.is_set():

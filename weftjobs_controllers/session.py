@@ -269,7 +269,7 @@ class Session:
         self, request: Request, action: Action, context: ScheduleContext, held: Held
     ) -> None:
         keeper = Keeper(action, held, self._clock, request.cut_short)
-        self._keepers.start_soon(keeper.keep)
+        keeper.start(self._keepers)
         try:
             await request.make()
         except LeaseLostError as error:

@@ -153,6 +153,18 @@ def test_run_of_four_leases(kind: str, fleet: Callable[..., Fleet]) -> None:
     eight.stop()
 
 
+@PLACES
+def test_run_that_blocks_its_event_loop(kind: str, fleet: Callable[..., Fleet]) -> None:
+    """X5: threads renew the lease, so that not even three leases of blocking lose it."""
+    eight = fleet(every=100, takes=100, blocks=3000, lease=1000)
+    eight.start(8)
+    end = wait_for(eight, "end")
+    starts = [line for line in lines_of(eight, "start") if line["at"] < end["at"]]
+    assert len(starts) == 1
+    assert lines_of(eight, "error") == []
+    eight.stop()
+
+
 @SERVERS
 def test_holder_that_is_stopped_past_its_lease(kind: str, fleet: Callable[..., Fleet]) -> None:
     """X5, X6: it learns of the loss when it wakes; the new holder is untouched."""

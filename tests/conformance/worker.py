@@ -58,6 +58,8 @@ def main(options: dict[str, Any]) -> None:
             late = clock.now() - slot
             note("start", slot, late=late, token=self.context.lease_token)
             try:
+                if blocks := options.get("blocks"):
+                    time.sleep(blocks / 1000)  # noqa: ASYNC251 - what a run must not do
                 await anyio.sleep(options["takes"] / 1000)
                 note("end", slot)
             except anyio.get_cancelled_exc_class():
