@@ -332,8 +332,8 @@ class Application:
         """Wait until it has ended, unless its event loop does not get to that in time."""
         wait_heeding(ending.asked)
         entrypoints = [c for c in self.components.values() if isinstance(c, Entrypoint)]
-        longest = max((each._shutdown_timeout for each in entrypoints), default=0)
-        if not wait_heeding(ending.runs_over, longest / 1000 + _MARGIN):
+        longest = max((each._longest_end() for each in entrypoints), default=0.0)
+        if not wait_heeding(ending.runs_over, longest + _MARGIN):
             logger.critical("%s: its event loop is blocked, and is left behind", self.id)
             return
         wait_heeding(ending.left)

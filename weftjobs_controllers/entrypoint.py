@@ -19,6 +19,7 @@ from weftjobs_controllers.errors import (
     check_callable,
     check_list,
 )
+from weftjobs_controllers.exclusive import LONGEST_CALL
 from weftjobs_controllers.middlewares import Middleware, check_middlewares
 from weftjobs_controllers.planning import describe, row_of
 from weftjobs_controllers.registry import by_name
@@ -77,6 +78,11 @@ class Entrypoint:
     def _actions(self) -> Iterator[Action]:
         for controller in self.controllers:
             yield from controller._actions
+
+    def _longest_end(self) -> float:
+        """Return how many seconds the runs may take to end, and their locks to be given back."""
+        exclusive = any(action.spec.exclusive is not None for action in self._actions())
+        return self._shutdown_timeout / 1000 + (LONGEST_CALL if exclusive else 0)
 
     def _methods(self) -> list[str]:
         names = (f"{action.controller.__name__}.{action.method}" for action in self._actions())
