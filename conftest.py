@@ -14,7 +14,12 @@ pages = Sybil(
 )
 docstrings = Sybil(
     [DocTestParser(optionflags=ELLIPSIS)],
-    patterns=["weftjobs/*.py", "weftjobs_controllers/*.py", "weftjobs_controllers/mutexes/*.py"],
+    patterns=[
+        "weftjobs/*.py",
+        "weftjobs/stores/*.py",
+        "weftjobs_controllers/*.py",
+        "weftjobs_controllers/mutexes/*.py",
+    ],
 )
 
 pytest_collect_file = (pages + docstrings).pytest()

@@ -1,10 +1,11 @@
-"""Two days of schedule over a change of the clocks, a restart and live edits, in milliseconds.
+"""Two days of schedule over a change of the clocks, restarts and live edits, in milliseconds.
 
 Nothing here waits: a `VirtualClock` drives the time. The program checks its own result.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -12,6 +13,7 @@ from zoneinfo import ZoneInfo
 import anyio
 
 from weftjobs import ObservableArray, Row, RunContext, Scheduler
+from weftjobs.stores import open_store
 from weftjobs.testing import VirtualClock
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -33,7 +35,7 @@ async def run(job: Row, context: RunContext) -> None:
     due = datetime.fromtimestamp(context.due / 1000, UTC).astimezone(BERLIN)
     late = (CLOCK.now() - context.due) // 3_600_000
     RUNS[job["name"]] += 1
-    if job is not HOURLY:
+    if job["name"] != "hourly":
         print(f"{due:%a %d %b %H:%M %z}  {job['name']}" + (f"  ({late} h late)" if late else ""))
 
 
@@ -72,7 +74,27 @@ async def main() -> None:
         del JOBS[0]
         await CLOCK.advance("24h")
         check("one row removed", nightly=1)
+
+    with tempfile.TemporaryDirectory() as folder:
+        await play_over_a_store(f"sqlite:///{folder}/jobs.db")
     print("All as expected.")
+
+
+async def play_over_a_store(url: str) -> None:
+    """Play a restart of the process: the rows, their edits and what ran are in a file."""
+    async with open_store(url, clock=CLOCK) as store:
+        jobs = await store.open("jobs")
+        jobs.extend([Row(name="hourly", every="1h"), Row(name="remind", at=CLOCK.now() + 1)])
+        async with Scheduler(jobs, run, clock=CLOCK):
+            await CLOCK.advance("2h")
+            jobs[0]["every"] = "30m"
+        check("stored rows", hourly=2, remind=1)
+
+    CLOCK.jump("1h")
+    async with open_store(url, clock=CLOCK) as store:
+        async with Scheduler(await store.open("jobs"), run, clock=CLOCK):
+            await CLOCK.advance("1h")
+        check("the process started again: edited, and the one-off is done", hourly=2)
 
 
 if __name__ == "__main__":

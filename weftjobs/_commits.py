@@ -29,14 +29,26 @@ class Commits(Generic[C]):
         marks: How much there was to tell and to undo when each open block began.
         subscriptions: Who is told. When there is none, and no block is open, a change need
             not be emitted at all.
+        guards: Who may refuse a commit before it is told. When there is one, every change is
+            made in a block.
     """
 
-    __slots__ = ("_changes", "_delivering", "_outbox", "_undo", "lock", "marks", "subscriptions")
+    __slots__ = (
+        "_changes",
+        "_delivering",
+        "_outbox",
+        "_undo",
+        "guards",
+        "lock",
+        "marks",
+        "subscriptions",
+    )
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.marks: list[tuple[int, int]] = []
         self.subscriptions: tuple[_Subscription[C], ...] = ()
+        self.guards: tuple[_Subscription[C], ...] = ()
         self._changes: list[C] = []
         self._undo: list[Undo] = []
         self._outbox: deque[tuple[tuple[C, ...], tuple[_Subscription[C], ...]]] = deque()
@@ -54,6 +66,17 @@ class Commits(Generic[C]):
 
         return stop
 
+    def guard(self, callback: Callable[[tuple[C, ...]], object]) -> Callable[[], None]:
+        """Have a callback asked from now on, and return the function that stops it."""
+        subscription = _Subscription(callback)
+        self.guards = (subscription, *self.guards)
+
+        def stop() -> None:
+            with self.lock:
+                self.guards = tuple(each for each in self.guards if each is not subscription)
+
+        return stop
+
     def emit(self, changes: tuple[C, ...], undo: Undo) -> None:
         """Tell of changes: when the open block ends, or now when there is none."""
         if self.marks:
@@ -65,6 +88,13 @@ class Commits(Generic[C]):
     def begin(self) -> None:
         """Open a block, maybe inside another one."""
         self.marks.append((len(self._changes), len(self._undo)))
+
+    def ask(self) -> None:
+        """Ask the guards, when the outermost block is about to close, what it changed."""
+        if self.guards and self._changes and len(self.marks) == 1:
+            commit = tuple(self._changes)
+            for subscription in self.guards:
+                subscription.callback(commit)
 
     def end(self) -> None:
         """Close a block; when it was the outermost, deliver what was changed inside."""

@@ -42,6 +42,7 @@ class RunContext:
         "_record",
         "_released",
         "_row",
+        "_run",
         "_runs",
         "_skipped",
         "by_hand",
@@ -58,6 +59,7 @@ class RunContext:
         self._error: Exception | None = None
         self._previous: Any = MISSING
         self._record: dict[str, Any] | None = None
+        self._run: int | None = None
 
     def __repr__(self) -> str:
         return f"<RunContext due={self.due} of {self._row!r}>"
@@ -248,8 +250,13 @@ class Runs:
                 return False
             context._previous = row._fields.get("last", MISSING)
             context._record = {"started": self._clock.now(), "status": "running"}
+            recorder = self._jobs._recorder
+            if recorder is not None:
+                recorder.begin(context.due)
             error = self._write(row, context._previous, context._record)
             written = row._fields.get("last") is context._record
+            if recorder is not None:
+                context._run = recorder.begun()
         if error is not None:
             await self.tell_failed(row, error)
         return written
@@ -290,10 +297,22 @@ class Runs:
         elif context._skipped:
             record = context._previous
         with self._jobs._lock:
-            failure = self._write(context._row, context._record, record)
+            skipped = error is None and context._skipped
+            failure = self._note_end(context, None if skipped else record)
+            failure = self._write(context._row, context._record, record) or failure
             if failure is not None:
                 self.tell(self.tell_failed, context._row, failure)
             self._free_row(context)
+
+    def _note_end(self, context: RunContext, record: dict[str, Any] | None) -> Exception | None:
+        recorder, run = self._jobs._recorder, context._run
+        if recorder is None or run is None:
+            return None
+        try:
+            recorder.end(run, record)
+        except Exception as error:
+            return error
+        return None
 
     def _write(self, row: Row, old: object, new: object) -> Exception | None:
         """Replace the row's `last` and return what an observer raised at it."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableSequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence
 from contextlib import AbstractContextManager
 from operator import index as as_index
-from typing import Any, Literal, NamedTuple, SupportsIndex, overload
+from typing import Any, Literal, NamedTuple, Protocol, SupportsIndex, overload
 
 from weftjobs._commits import Commits, raise_all
 from weftjobs._places import Places, moves
@@ -41,6 +41,19 @@ class Change(NamedTuple):
 Observer = Callable[[tuple[Change, ...]], object]
 
 
+class Recorder(Protocol):
+    """Keeps a record of each run; the array's lock is held around each call."""
+
+    def begin(self, due: int) -> None:
+        """Take in that `last` will say next that a run for this slot is running."""
+
+    def begun(self) -> int | None:
+        """Return the number of the run that it said so of; `None` when it did not."""
+
+    def end(self, run: int, record: Mapping[str, Any] | None) -> None:
+        """Take in how a run ended; `None` for a run that counts as none."""
+
+
 class ObservableArray(MutableSequence[Row]):
     """A list of rows that tells its observers of every edit, from whatever thread it came.
 
@@ -70,6 +83,7 @@ class ObservableArray(MutableSequence[Row]):
         self._rows: Places[Row] = Places()
         self._commits: Commits[Change] = Commits()
         self._lock = self._commits.lock
+        self._recorder: Recorder | None = None
         self.extend(rows)
 
     def __repr__(self) -> str:
@@ -88,14 +102,30 @@ class ObservableArray(MutableSequence[Row]):
         Returns:
             The function that stops it; calling it twice is harmless.
         """
-        if not callable(callback):
-            raise JobsError(
-                f"callback: {shown(callback)} cannot be called",
-                reason="invalid",
-                fix="Pass a function that takes the tuple of changes.",
-            )
+        check_callback(callback)
         with self._lock:
             return self._commits.subscribe(callback)
+
+    def guard(self, callback: Callable[[tuple[Change, ...]], object]) -> Callable[[], None]:
+        """Have every commit pass a callback before it is delivered.
+
+        The callback sees the commit as an observer would, with the array showing the change,
+        and may refuse it by raising: the commit is rolled back whole, nobody is told, and the
+        error comes out of the edit. It must not edit the array. Of several guards the latest
+        is asked first.
+
+        Args:
+            callback: Called with the tuple of `Change` records.
+
+        Returns:
+            The function that stops it; calling it twice is harmless.
+
+        Raises:
+            JobsError: `invalid`, when the callback cannot be called.
+        """
+        check_callback(callback)
+        with self._lock:
+            return self._commits.guard(callback)
 
     # Reading
 
@@ -225,10 +255,7 @@ class ObservableArray(MutableSequence[Row]):
         with self._lock:
             old, new = self.index(row), range(len(self._rows))[as_index(index)]
             if old != new:
-                self._rows.shift(old, new)
-                self._commits.emit(
-                    (Change("moved", row, new, None, old, new),), (self._rows.shift, new, old)
-                )
+                self._shift(old, new)
 
     def sort(self, *, key: Callable[[Row], Any], reverse: bool = False) -> None:
         """Sort the rows by a key in one commit of moves."""
@@ -242,35 +269,63 @@ class ObservableArray(MutableSequence[Row]):
 
     # The primitives that carry all mutation; the lock is held around each.
 
+    def _is_guarded(self) -> bool:
+        """Return whether a change has to be made in a block, so that it can be refused."""
+        return bool(self._commits.guards) and not self._commits.marks
+
+    def _shift(self, old: int, new: int) -> None:
+        if self._is_guarded():
+            with _Block(self):
+                return self._shift(old, new)
+        row = self._rows[old]
+        self._rows.shift(old, new)
+        change = Change("moved", row, new, None, old, new)
+        return self._commits.emit((change,), (self._rows.shift, new, old))
+
     def _insert(self, index: int, row: Row) -> None:
+        if self._is_guarded():
+            with _Block(self):
+                return self._insert(index, row)
         self._adopt(row)
         self._rows.place(index, row)
-        self._commits.emit((Change("inserted", row, index),), (self._drop, row))
+        return self._commits.emit((Change("inserted", row, index),), (self._drop, row))
 
     def _remove(self, index: int) -> None:
+        if self._is_guarded():
+            with _Block(self):
+                return self._remove(index)
         row = self._rows[index]
         fields = self._let_go(row)
         self._rows.take(index)
-        self._commits.emit((Change("removed", row, index),), (self._put_back, index, row, fields))
+        undo = (self._put_back, index, row, fields)
+        return self._commits.emit((Change("removed", row, index),), undo)
 
     def _splice(self, low: int, high: int, rows: list[Row]) -> None:
         """Make the rows from low up to high these: some kept, in any order, some new."""
+        if self._is_guarded():
+            with _Block(self):
+                return self._splice(low, high, rows)
         for row in rows:
             check_row(row)
         before = self._rows[low:high]
         if before == rows:
-            return
+            return None
         kept = _without_duplicates(rows).intersection(before)
         self._adopt_all([row for row in rows if row not in kept])
         fields = {row: self._let_go(row) for row in before if row not in kept}
         self._rows.replace(low, high, rows)
         changes = tuple(_splice_changes(low, before, rows, kept))
-        self._commits.emit(changes, (self._replace_back, low, before, len(rows), fields))
+        undo = (self._replace_back, low, before, len(rows), fields)
+        return self._commits.emit(changes, undo)
 
     def _write(self, row: Row, key: str, value: Any) -> None:
         fields, commits = row._fields, self._commits
         old = fields.get(key, MISSING)
         if _same(old, value):
+            return
+        if commits.guards and not commits.marks:
+            with _Block(self):
+                self._write(row, key, value)
             return
         fields[key] = value
         if not commits.marks and not commits.subscriptions:
@@ -283,11 +338,14 @@ class ObservableArray(MutableSequence[Row]):
             commits.emit((change,), (fields.__setitem__, key, old))
 
     def _erase(self, row: Row, key: str) -> None:
+        if self._is_guarded():
+            with _Block(self):
+                return self._erase(row, key)
         before = row._fields
         row._fields = before.copy()
         old = row._fields.pop(key)
         change = Change("deleted", row, self._rows.locate(row), key, old)
-        self._commits.emit((change,), (setattr, row, "_fields", before))
+        return self._commits.emit((change,), (setattr, row, "_fields", before))
 
     # Whose a row is
 
@@ -384,11 +442,19 @@ class _Block:
     def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
         try:
             if kind is None:
+                self._ask()
                 self._array._commits.end()
             else:
                 self._array._roll_back()
         finally:
             self._array._lock.release()
+
+    def _ask(self) -> None:
+        try:
+            self._array._commits.ask()
+        except BaseException:
+            self._array._roll_back()
+            raise
 
 
 def atomic(array: ObservableArray) -> AbstractContextManager[None]:
@@ -419,6 +485,16 @@ def check_array(array: object, name: str) -> None:
             f"{name}: {shown(array)} is not an ObservableArray",
             reason="not-a-list",
             fix=f"Pass {name}=ObservableArray([Row(...), ...]).",
+        )
+
+
+def check_callback(callback: object) -> None:
+    """Refuse what cannot be told of commits."""
+    if not callable(callback):
+        raise JobsError(
+            f"callback: {shown(callback)} cannot be called",
+            reason="invalid",
+            fix="Pass a function that takes the tuple of changes.",
         )
 
 

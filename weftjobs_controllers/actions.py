@@ -43,6 +43,7 @@ class ActionSpec:
         overlap: Whether a run may start while the previous one is in progress.
         immediate: Whether it also runs once as soon as the application has launched.
         exclusive: How it runs in one instance of the application at a time, if it does.
+        catch_up: Whether it runs once at launch for what was missed while the process was down.
         aligned: Whether the interval lies on the grid of the clock.
         timeout: How many milliseconds a run may last.
         skip_if: Says of a run whether it is skipped.
@@ -61,6 +62,7 @@ class ActionSpec:
     overlap: bool = False
     immediate: bool = False
     exclusive: Exclusive | None = None
+    catch_up: bool = False
     aligned: bool = False
     timeout: int | None = None
     skip_if: Callable[[ScheduleContext], object] | None = None

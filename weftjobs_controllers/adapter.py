@@ -46,10 +46,13 @@ class ScheduleAdapter:
         on_skip: OnSkip | None,
         middlewares: tuple[Middleware, ...],
         grace: int,
+        jobs: ObservableArray | str | None,
         clock: Clock,
     ) -> None:
         self.name = name
-        self.jobs = ObservableArray()
+        self.jobs = jobs if isinstance(jobs, ObservableArray) else ObservableArray()
+        self._stored = jobs is not None
+        self._component = jobs if isinstance(jobs, str) else None
         self._on_error = on_error
         self._on_skip = on_skip
         self._middlewares = middlewares
@@ -76,6 +79,8 @@ class ScheduleAdapter:
     ) -> Session:
         if self._session is not None:
             raise AlreadyRunningError(f"adapter {self.name!r}")
+        if self._component is not None:
+            self.jobs = check_jobs(application.component(self._component))
         self._session = Session(self, entrypoint, actions, application)
         return self._session
 
@@ -86,6 +91,18 @@ class ScheduleAdapter:
         return None if self._session is None else self._session.describe(action.name)
 
 
+def check_jobs(jobs: object) -> ObservableArray:
+    """Return an array that has to be one."""
+    if isinstance(jobs, ObservableArray):
+        return jobs
+    raise InvalidArgumentError(
+        "jobs",
+        jobs,
+        "is not an ObservableArray",
+        fix="Pass what `await store.open('jobs')` gives, or the name of a component.",
+    )
+
+
 def schedule_entrypoint(
     *,
     on_error: OnError | None = None,
@@ -93,6 +110,7 @@ def schedule_entrypoint(
     middlewares: Iterable[Middleware] = (),
     name: str = "schedule",
     grace: int | float | timedelta | str = "1m",
+    jobs: ObservableArray | str | None = None,
     clock: Clock | None = None,
 ) -> ScheduleAdapter:
     """Return the adapter that runs the scheduled methods of an entrypoint.
@@ -121,6 +139,12 @@ def schedule_entrypoint(
         name: The name of the adapter, which begins every line that it logs.
         grace: How long after its planned time a run may start: milliseconds, a `timedelta`,
             or text. The slot that a machine slept through is skipped as missed.
+        jobs: An array from a store, or the name of a component that gives one, to keep the
+            rows in, so that their edits and `last` outlive the process. At the start each job
+            finds its row by `action`: one whose declaration in the code has not changed keeps
+            its edits, where the code has changed it wins, and rows of jobs that are gone stay
+            and do not run. What was missed while the process was down is told to `on_skip`,
+            once for each job, and noted in the row as `missed`.
         clock: Where the time comes from; a test passes a `weftjobs.testing.VirtualClock`.
 
     Raises:
@@ -143,5 +167,6 @@ def schedule_entrypoint(
         on_skip=on_skip,
         middlewares=check_middlewares(middlewares),
         grace=to_duration(grace, "grace"),
+        jobs=jobs if jobs is None or isinstance(jobs, str) else check_jobs(jobs),
         clock=SystemClock() if clock is None else clock,
     )

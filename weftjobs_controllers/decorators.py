@@ -47,6 +47,7 @@ def schedule(
     immediate: bool = False,
     exclusive: bool | Exclusive = False,
     aligned: bool = False,
+    catch_up: bool = False,
     timeout: int | float | timedelta | str | None = None,
     skip_if: Callable[[ScheduleContext], object] | None = None,
     name: str | None = None,
@@ -88,6 +89,8 @@ def schedule(
             `mutex` and a lock of the job's name, or an `Exclusive`. Its interval is aligned.
         aligned: Put an interval on the grid of the clock (`every="6h"` at 0, 6, 12 and 18
             o'clock UTC), so that a restart does not move it.
+        catch_up: Where the rows of the adapter are stored (`schedule_entrypoint(jobs=...)`): run
+            once at launch when a slot was missed while the process was down.
         timeout: How long a run may last: milliseconds, a `timedelta`, or text. Then
             `self.signal` is aborted, an `async` run is cancelled, and the run has failed with
             a `RunTimeoutError`.
@@ -123,6 +126,7 @@ def schedule(
         immediate=check_flag("immediate", immediate),
         exclusive=_read_exclusive(exclusive),
         aligned=aligned,
+        catch_up=check_flag("catch_up", catch_up),
         timeout=None if timeout is None else to_duration(timeout, "timeout"),
         skip_if=_optional(check_callable, "skip_if", skip_if),
         name=_optional(check_text, "name", name),

@@ -7,7 +7,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from weftjobs import to_duration
+from weftjobs import Row, to_duration
 from weftjobs_controllers.access import Rule, check_rule
 from weftjobs_controllers.actions import Action, ActionInfo
 from weftjobs_controllers.adapter import ScheduleAdapter
@@ -21,7 +21,7 @@ from weftjobs_controllers.errors import (
 )
 from weftjobs_controllers.exclusive import LONGEST_CALL
 from weftjobs_controllers.middlewares import Middleware, check_middlewares
-from weftjobs_controllers.planning import describe, row_of
+from weftjobs_controllers.planning import describe, fields_of
 from weftjobs_controllers.registry import by_name
 from weftjobs_controllers.requests import ControllerFactory
 from weftjobs_controllers.session import Session
@@ -73,7 +73,7 @@ class Entrypoint:
 
     def _describe(self, action: Action) -> ActionInfo:
         info = None if self.schedule is None else self.schedule._describe(action)
-        return info or describe(action, row_of(action, "UTC"), None)
+        return info or describe(action, Row(fields_of(action, "UTC")), None)
 
     def _actions(self) -> Iterator[Action]:
         for controller in self.controllers:

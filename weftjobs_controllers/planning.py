@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from weftjobs import Cron, Every, InvalidScheduleError, Row, Trigger, format_duration, plan_row
+from weftjobs import (
+    Cron,
+    Every,
+    InvalidScheduleError,
+    ObservableArray,
+    Row,
+    Trigger,
+    atomic,
+    format_duration,
+    plan_row,
+)
 from weftjobs_controllers.actions import Action, ActionInfo
 from weftjobs_controllers.errors import check_flag, shown
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def row_of(action: Action, timezone: str | ZoneInfo | None) -> Row:
-    """Return the row of a job.
+def fields_of(action: Action, timezone: str | ZoneInfo | None) -> dict[str, Any]:
+    """Return the fields of a job's row.
 
     Args:
         action: The job.
@@ -33,16 +44,79 @@ def row_of(action: Action, timezone: str | ZoneInfo | None) -> Row:
         when = {"every": spec.every}
     else:
         when = {"trigger": spec.trigger}
-    return Row(
-        action=action.name,
-        **when,
-        overlap=spec.overlap,
-        immediate=spec.immediate,
-        exclusive=spec.exclusive is not None,
-    )
+    flags = {"overlap": spec.overlap, "immediate": spec.immediate}
+    return {"action": action.name, **when, **flags, "exclusive": spec.exclusive is not None}
 
 
-def plan_action(row: Row, *, aligned: bool = False) -> Trigger:
+def synchronize(
+    jobs: ObservableArray, actions: Mapping[str, Action], timezone: str | ZoneInfo | None
+) -> list[str]:
+    """Bring the rows of an array that outlived the process in line with the code.
+
+    A new job is appended. A row whose declaration in the code is what it was keeps its edits;
+    where the code has changed, it wins. Rows of jobs that are gone stay.
+
+    Returns:
+        The names of the jobs that are gone.
+    """
+    with atomic(jobs):
+        named = ((row.get("action"), row) for row in reversed(jobs))
+        known = {name: row for name, row in named if isinstance(name, str)}
+        for name, action in actions.items():
+            declared = _storable(fields_of(action, timezone))
+            row = known.pop(name, None)
+            if row is None:
+                jobs.append(Row(declared, declared=_when(declared)))
+            elif row.get("declared") != _when(declared):
+                for field in _WHEN - declared.keys():
+                    row.pop(field, None)
+                row.update(declared, declared=_when(declared))
+    return list(known)
+
+
+_WHEN = frozenset({"at", "every", "cron", "tz", "trigger"})
+
+
+def _when(declared: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in declared.items() if field != "action"}
+
+
+def _storable(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields with the trigger as text: what it is stays in the code."""
+    return {
+        field: shown(value) if field == "trigger" else str(value) if field == "tz" else value
+        for field, value in fields.items()
+    }
+
+
+def latest_missed(trigger: Trigger | None, started: int, now: int) -> int | None:
+    """Return the latest slot that came after a run started and is not after now, if any did."""
+    if trigger is None:
+        return None
+    if isinstance(trigger, Every) and trigger.origin is None:
+        latest = now - (now - started) % trigger.interval
+    elif isinstance(trigger, Cron | Every):
+        latest = latest_slot(trigger, now)
+    else:
+        latest = _walk(trigger, started, now)
+    return latest if started < latest <= now else None
+
+
+def _walk(trigger: Trigger, started: int, now: int) -> int:
+    latest = started
+    for _ in range(_MOST_STEPS):
+        following = trigger.after(latest, latest)
+        if following is None or following > now:
+            break
+        latest = following
+    return latest
+
+
+_MOST_STEPS = 10_000
+"""How many slots a trigger is asked for that cannot tell its latest one."""
+
+
+def plan_action(row: Row, *, aligned: bool = False, trigger: Trigger | None = None) -> Trigger:
     """Return the trigger of a job's row, which has one of `every`, `cron` with `tz`, `trigger`.
 
     A cron time that its zone repeats when the clocks go back comes once.
@@ -50,6 +124,7 @@ def plan_action(row: Row, *, aligned: bool = False) -> Trigger:
     Args:
         row: The row.
         aligned: Whether an interval lies on the grid of the clock.
+        trigger: What the row's `trigger` stands for when it is text.
 
     Raises:
         InvalidScheduleError: The row cannot be scheduled; the message names the field.
@@ -57,20 +132,31 @@ def plan_action(row: Row, *, aligned: bool = False) -> Trigger:
     fields = dict(row)
     for flag in ("overlap", "immediate", "exclusive"):
         check_flag(flag, fields.get(flag, False))
-    trigger: Trigger | None = fields.get("trigger")
-    if trigger is not None:
+    given: Trigger | str | None = fields.get("trigger")
+    if given is not None:
         _check_alone(fields)
-        return trigger
+        return _named_trigger(given, trigger) if isinstance(given, str) else given
     planned = plan_row(row, origin=0 if aligned else None)
     if isinstance(planned, Cron):
         return Cron(planned.expression, planned.timezone, repeated="once")
     return planned
 
 
-def trigger_of(row: Row, *, aligned: bool = False) -> Trigger | None:
+def _named_trigger(name: str, trigger: Trigger | None) -> Trigger:
+    if trigger is not None and name == shown(trigger):
+        return trigger
+    raise InvalidScheduleError(
+        f"trigger: {shown(name)} is not the trigger of this job",
+        fix="Set it to None and give the row every or cron, or leave it as it was.",
+    )
+
+
+def trigger_of(
+    row: Row, *, aligned: bool = False, trigger: Trigger | None = None
+) -> Trigger | None:
     """Return the trigger of a job's row; `None` when it cannot be scheduled."""
     try:
-        return plan_action(row, aligned=aligned)
+        return plan_action(row, aligned=aligned, trigger=trigger)
     except InvalidScheduleError:
         return None
 
@@ -97,7 +183,7 @@ def describe(action: Action, row: Row, next_due: int | None) -> ActionInfo:
         row: Its row.
         next_due: When it is due next, in ms since the epoch.
     """
-    trigger = trigger_of(row)
+    trigger = trigger_of(row, trigger=action.spec.trigger)
     return ActionInfo(
         name=action.name,
         description=action.spec.description,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio.lowlevel import current_token
 
-from weftjobs import Row, RunContext, Scheduler, Trigger
+from weftjobs import ObservableArray, Row, RunContext, Scheduler, Trigger
 from weftjobs_controllers import _clocks
-from weftjobs_controllers.actions import Action, ActionInfo
+from weftjobs_controllers.actions import Action, ActionInfo, ActionSpec
 from weftjobs_controllers.context import ScheduleContext
 from weftjobs_controllers.errors import (
     ComponentNotStartedError,
@@ -26,10 +27,12 @@ from weftjobs_controllers.errors import (
 from weftjobs_controllers.exclusive import LONGEST_CALL, Held, Keeper, Locks, hold_until
 from weftjobs_controllers.planning import (
     describe,
+    fields_of,
+    latest_missed,
     latest_slot,
     moment,
     plan_action,
-    row_of,
+    synchronize,
     trigger_of,
 )
 from weftjobs_controllers.reports import Reports, SkipReason, logger
@@ -102,10 +105,8 @@ class Session:
         self._leave = anyio.Event()
         self._ended = anyio.Event()
         self.over = anyio.Event()
-        self._rows = {
-            name: row_of(action, application.timezone) for name, action in actions.items()
-        }
-        adapter.jobs[:] = self._rows.values()
+        self._orphans: set[str] = set()
+        self._fill(adapter.jobs, stored=adapter._stored)
         self.scheduler = Scheduler(
             adapter.jobs,
             self._run,
@@ -114,6 +115,22 @@ class Session:
             plan=self._plan,
             clock=self._clock,
         )
+
+    def _fill(self, jobs: ObservableArray, *, stored: bool) -> None:
+        """Make the rows of the jobs, or find those that have outlived the process."""
+        timezone = self._application.timezone
+        if stored:
+            self._orphans = set(synchronize(jobs, self._actions, timezone))
+            if self._orphans:
+                logger.warning(
+                    "%s: rows of jobs that are gone stay, and do not run: %s",
+                    self.adapter.name,
+                    ", ".join(sorted(self._orphans)),
+                )
+        else:
+            jobs[:] = [Row(fields_of(action, timezone)) for action in self._actions.values()]
+        rows = reversed(jobs)
+        self._rows = {row["action"]: row for row in rows if self._find_action(row) is not None}
 
     # Its life
 
@@ -125,18 +142,36 @@ class Session:
         try:
             with self._scope:
                 async with anyio.create_task_group() as self._keepers, self.scheduler:
-                    self._run_immediate()
+                    await self._begin()
                     launched.set()
                     await self._leave.wait()
         finally:
             self._ended.set()
             self.over.set()
 
-    def _run_immediate(self) -> None:
-        for row in self._rows.values():
-            if row.get("immediate") and not row.get("paused"):
+    async def _begin(self) -> None:
+        """Start what runs at launch, and tell what was missed while the process was down."""
+        for name, action in self._actions.items():
+            row = self._rows[name]
+            if row.get("paused"):
+                continue
+            missed = self._missed_while_down(action, row)
+            if row.get("immediate") or (missed is not None and action.spec.catch_up):
                 self._immediate.add(row)
                 self.scheduler.run_now(row)
+            elif missed is not None:
+                row["missed"] = missed
+                scheduled_at = moment(missed, self._trigger_of(action, row))
+                await self._reports.skipped(self._info(action, row), scheduled_at, "missed")
+
+    def _missed_while_down(self, action: Action, row: Row) -> int | None:
+        last = row.get("last")
+        started = last.get("started") if isinstance(last, Mapping) else None
+        if type(started) is not int:
+            return None
+        told = row.get("missed")
+        since = max(started, told) if type(told) is int else started
+        return latest_missed(self._trigger_of(action, row), since, self._clock.now())
 
     async def stop(self) -> None:
         """Start nothing more; the runs in progress may end before they are aborted."""
@@ -176,9 +211,11 @@ class Session:
     # What the scheduler calls
 
     def _plan(self, row: Row) -> Trigger | None:
-        action = self._action_of(row)
-        aligned = action.spec.aligned or action.spec.exclusive is not None
-        return None if row.get("paused") else plan_action(row, aligned=aligned)
+        name = row.get("action")
+        if row.get("paused") or (isinstance(name, str) and name in self._orphans):
+            return None
+        spec = self._action_of(row).spec
+        return plan_action(row, aligned=_is_aligned(spec), trigger=spec.trigger)
 
     async def _run(self, row: Row, run: RunContext) -> None:
         if self._application.stopping:
@@ -288,7 +325,7 @@ class Session:
 
     def _slot_of(self, row: Row, run: RunContext) -> tuple[int | None, int]:
         """Return the slot that a run claims, and until when its lock is held after it."""
-        trigger = trigger_of(row, aligned=True)
+        trigger = self._trigger_of(self._action_of(row), row)
         if not run.by_hand:
             following = None if trigger is None else trigger.after(run.due, run.due)
             return run.due, hold_until(run.due, following)
@@ -317,7 +354,7 @@ class Session:
         info = self._info(action, row)
         return ScheduleContext(
             schedule=info.schedule,
-            scheduled_at=moment(due, trigger_of(row)),
+            scheduled_at=moment(due, self._trigger_of(action, row)),
             run=self._started[action.name] + 1,
             action=info,
             application=self._application,
@@ -358,7 +395,7 @@ class Session:
     async def _skipped(self, row: Row, due: int) -> None:
         action = self._find_action(row)
         if action is not None:
-            scheduled_at = moment(due, trigger_of(row))
+            scheduled_at = moment(due, self._trigger_of(action, row))
             await self._reports.skipped(self._info(action, row), scheduled_at, "overlap")
 
     def _info(self, action: Action, row: Row) -> ActionInfo:
@@ -373,6 +410,10 @@ class Session:
         except Exception:
             # It is reported once the job is launched.
             return None
+
+    def _trigger_of(self, action: Action, row: Row) -> Trigger | None:
+        spec = action.spec
+        return trigger_of(row, aligned=_is_aligned(spec), trigger=spec.trigger)
 
     def _action_of(self, row: Row) -> Action:
         action = self._find_action(row)
@@ -401,6 +442,10 @@ async def _is_true(condition: Any, context: ScheduleContext) -> bool:
 
 def _is_plain(action: Action) -> bool:
     return not inspect.iscoroutinefunction(getattr(action.controller, action.method))
+
+
+def _is_aligned(spec: ActionSpec) -> bool:
+    return spec.aligned or spec.exclusive is not None
 
 
 def _first_leaf(error: BaseException) -> BaseException:
