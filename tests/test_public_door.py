@@ -65,6 +65,7 @@ EXPORTS = {
         "MissingRuleError",
         "MutexError",
         "NotRunningError",
+        "PlannedAction",
         "RunAbortedError",
         "RunTimeoutError",
         "ScheduleAdapter",

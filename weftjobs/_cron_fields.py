@@ -82,6 +82,16 @@ _MONTH = _field("month", 1, 12, names=_MONTHS)
 _WEEKDAY = _field("day of week", 0, 7, "d", names=_WEEKDAYS)
 
 
+FIELDS = (_SECOND, _MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
+"""The fields of an expression, the second first."""
+
+
+def fields_of(expression: str) -> list[str]:
+    """Return the texts of the six fields of an expression, macros and seconds filled in."""
+    check_text(expression)
+    return _split(expression)
+
+
 def parse_fields(expression: str) -> CronFields:
     """Return what a cron expression matches.
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -184,6 +184,21 @@ def _segments(zone: ZoneInfo, chunk: int) -> tuple[Segment, ...]:
         found.append(Segment(max(start, begin), stop, offset, shown))
         shown = stop + offset
     return tuple(segment for segment in found if segment.end > begin)
+
+
+def offset_at(zone: ZoneInfo, instant: int) -> int:
+    """Return the offset of a zone from UTC at an instant, in seconds."""
+    return _segment_at(zone, instant).offset
+
+
+def offset_changes(zone: ZoneInfo, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the changes of a zone's clocks from one instant up to another.
+
+    Yields:
+        The instant from which the new offset holds, the old offset and the new one, in seconds.
+    """
+    for instant in islice(_borders(zone, begin, end), 1, None):
+        yield instant, _offset(zone, instant - 1), _offset(zone, instant)
 
 
 def _borders(zone: ZoneInfo, begin: int, end: int) -> Iterator[int]:

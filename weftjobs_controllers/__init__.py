@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weftjobs_controllers.access import AccessControlRule
-from weftjobs_controllers.actions import ActionInfo, ActionSpec, Exclusive
+from weftjobs_controllers.actions import ActionInfo, ActionSpec, Exclusive, PlannedAction
 from weftjobs_controllers.adapter import ScheduleAdapter, schedule_entrypoint
 from weftjobs_controllers.application import Application
 from weftjobs_controllers.context import ScheduleContext
@@ -61,6 +61,7 @@ __all__ = [
     "MissingRuleError",
     "MutexError",
     "NotRunningError",
+    "PlannedAction",
     "RunAbortedError",
     "RunTimeoutError",
     "ScheduleAdapter",

@@ -90,6 +90,25 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedAction:
+    """A job as its code declares it, for those who look at an application that does not run.
+
+    Attributes:
+        name: Its name.
+        schedule: Its schedule as text.
+        trigger: Says when it runs.
+        overlap: Whether its runs may overlap.
+        idle: Why it never runs; `None` when it does.
+    """
+
+    name: str
+    schedule: str
+    trigger: Trigger
+    overlap: bool
+    idle: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ActionInfo:
     """A job as it is at one moment.
 

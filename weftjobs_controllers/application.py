@@ -19,6 +19,7 @@ from weftjobs_controllers._ending import Ending
 from weftjobs_controllers._hosting import is_context_manager
 from weftjobs_controllers._signals import heeding_signals, wait_heeding
 from weftjobs_controllers._threads import Backend, LoopThread
+from weftjobs_controllers.actions import PlannedAction
 from weftjobs_controllers.entrypoint import Entrypoint
 from weftjobs_controllers.errors import (
     AlreadyRunningError,
@@ -180,6 +181,22 @@ class Application:
     def _find(self, name: str) -> object:
         _check_name(name, self.components)
         return self.components[name]
+
+    def plan(self) -> list[PlannedAction]:
+        """Return the jobs as the code declares them, having checked them as the start does.
+
+        Nothing is started: it is what `weftjobs check` and `weftjobs simulate` look at.
+
+        Raises:
+            InvalidScheduleError: The jobs cannot be run together, or the zone of the process
+                cannot be found out.
+        """
+        return [
+            action
+            for name, component in self.components.items()
+            if isinstance(component, Entrypoint)
+            for action in component._plan(self, component._why_idle(name in self.bootstrap))
+        ]
 
     def stop(self) -> None:
         """Ask the application to stop, from any thread. It does not wait for that.

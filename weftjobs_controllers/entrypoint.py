@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from weftjobs import Row, to_duration
 from weftjobs_controllers.access import Rule, check_rule
-from weftjobs_controllers.actions import Action, ActionInfo
+from weftjobs_controllers.actions import Action, ActionInfo, PlannedAction
 from weftjobs_controllers.adapter import ScheduleAdapter
 from weftjobs_controllers.controller import Controller
 from weftjobs_controllers.errors import (
@@ -21,7 +21,7 @@ from weftjobs_controllers.errors import (
 )
 from weftjobs_controllers.exclusive import LONGEST_CALL
 from weftjobs_controllers.middlewares import Middleware, check_middlewares
-from weftjobs_controllers.planning import describe, fields_of
+from weftjobs_controllers.planning import describe, fields_of, plan_action
 from weftjobs_controllers.registry import by_name
 from weftjobs_controllers.requests import ControllerFactory
 from weftjobs_controllers.session import Session
@@ -88,12 +88,38 @@ class Entrypoint:
         names = (f"{action.controller.__name__}.{action.method}" for action in self._actions())
         return list(dict.fromkeys(names))
 
+    def _plan(self, application: Application, idle: str | None) -> Iterator[PlannedAction]:
+        """Check the jobs as a whole, and yield them as the code declares them."""
+        for name, action in self._checked().items():
+            row = Row(fields_of(action, application.timezone))
+            spec = action.spec
+            aligned = spec.aligned or spec.exclusive is not None
+            yield PlannedAction(
+                name=name,
+                schedule=describe(action, row, None).schedule,
+                trigger=plan_action(row, aligned=aligned),
+                overlap=spec.overlap,
+                idle=idle,
+            )
+
+    def _why_idle(self, listed: bool) -> str | None:
+        """Return why the jobs never run, if they do not."""
+        if not listed:
+            return "it is not in bootstrap"
+        if self.schedule is None:
+            return "it has no schedule adapter; pass schedule=schedule_entrypoint()"
+        return None
+
     def _boot(self, application: Application) -> Session | None:
         """Check the jobs as a whole and make the rows of those that an adapter runs."""
+        actions = self._checked()
+        return None if self.schedule is None else self.schedule._boot(self, actions, application)
+
+    def _checked(self) -> dict[str, Action]:
         actions = by_name(self._actions())
         for action in actions.values():
             self._check(action)
-        return None if self.schedule is None else self.schedule._boot(self, actions, application)
+        return actions
 
     def _check(self, action: Action) -> None:
         for group in action.spec.groups:

@@ -149,13 +149,11 @@ class Launch:
 
     def _warn_of_idle_jobs(self) -> None:
         for name, component in self._application.components.items():
-            if isinstance(component, Entrypoint) and (methods := component._methods()):
-                if name not in self._application.bootstrap:
-                    why = "it is not in bootstrap"
-                elif component.schedule is None:
-                    why = "it has no schedule adapter; pass schedule=schedule_entrypoint()"
-                else:
-                    continue
+            if not isinstance(component, Entrypoint):
+                continue
+            why = component._why_idle(name in self._application.bootstrap)
+            methods = component._methods()
+            if why is not None and methods:
                 logger.warning(
                     "%s: of the component %r these methods never run, because %s: %s",
                     self._name,

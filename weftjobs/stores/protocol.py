@@ -91,6 +91,13 @@ class Store(Protocol):
                 the array.
         """
 
+    async def names(self) -> list[str]:
+        """Return the names of the arrays that there are.
+
+        Raises:
+            JobsError: `store`, when it cannot be read.
+        """
+
     def number(self, name: str, row: Row) -> int:
         """Return the number of a row in the store, as its history has it.
 

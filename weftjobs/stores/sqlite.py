@@ -110,6 +110,11 @@ class SQLiteStore:
         self._check_open()
         return await _in_thread(partial(self._copy if read_only else self._open, name))
 
+    async def names(self) -> list[str]:
+        """Return the names of the arrays that there are; see `Store.names`."""
+        self._check_open()
+        return await _in_thread(self._names)
+
     def number(self, name: str, row: Row) -> int:
         """Return the number of a row in the store; see `Store.number`."""
         stored = self._arrays.get(name)
@@ -340,6 +345,12 @@ class SQLiteStore:
             if not self._check_header(connection):
                 return []
             return [_entry(*found) for found in connection.execute(statement, values)]
+
+    def _names(self) -> list[str]:
+        with self._reported(), closing(self._reader()) as connection:
+            if not self._check_header(connection):
+                return []
+            return [name for (name,) in connection.execute("SELECT name FROM arrays ORDER BY id")]
 
     def _check_open(self) -> None:
         if self._closed:
