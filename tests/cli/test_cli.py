@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -243,6 +245,21 @@ def test_check() -> None:
     assert len(warnings) == 2
     assert "Jobs.nightly does not run on " in warnings[0]
     assert warnings[1] == "Warning: Idle.never never runs, because it is not in bootstrap"
+
+
+def test_check_compares_the_data_of_time_zones(tmp_path: Path) -> None:
+    """L2: a zone in use on which this machine and the package disagree is named."""
+    found = importlib.util.find_spec("tzdata")
+    assert found is not None
+    assert found.origin is not None
+    zones = Path(found.origin).parent / "zoneinfo"
+    (tmp_path / "Europe").mkdir()
+    shutil.copy(zones / "Asia" / "Tokyo", tmp_path / "Europe" / "Berlin")
+    told = answer("check", "jobs:application", PYTHONTZPATH=str(tmp_path), COLUMNS="200")
+    disagreeing = [line for line in told.splitlines() if "disagree on Europe/Berlin at" in line]
+    assert len(disagreeing) == 2
+    told = answer("check", "jobs:application", PYTHONTZPATH="")
+    assert "disagree" not in told
 
 
 @pytest.mark.parametrize("extra", [[], ["--json"]])

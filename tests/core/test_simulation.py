@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +61,47 @@ async def test_a_year_agrees_with_the_scheduler() -> None:
         slots = list(starts(Simulated(name, trigger, overlap, takes), since, until))
         assert [slot for slot, runs in slots if runs] == stopped[0][index], name
         assert [slot for slot, runs in slots if not runs] == stopped[1][index], name
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def example(name: str) -> Any:
+    """Import a program of the examples."""
+    spec = spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["first_job", "fastapi_app", "flask_app"])
+async def test_examples_agree_with_the_scheduler(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """L3: what `simulate` says of an example is what its application does, run by run."""
+    program = example(name)
+    clock = VirtualClock("2026-01-01T01:25:00Z")  # soon it is 02:30 in Berlin
+    ran: Counter[tuple[str, str]] = Counter()
+
+    async def count(context: Any, call_next: Any) -> None:
+        ran[context.action.name, context.scheduled_at.astimezone(UTC).isoformat()] += 1
+
+    program.entrypoint.schedule._clock = clock
+    program.entrypoint.schedule._middlewares = (count,)
+    since = clock.now()
+    async with program.application:
+        await clock.advance("6m")
+        until = clock.now()
+    expected = {
+        (action.name, datetime.fromtimestamp(slot / 1000, UTC).isoformat())
+        for action in program.application.plan()
+        for slot, runs in starts(Simulated(action.name, action.trigger), since, until)
+        if runs
+    }
+    assert set(ran) == expected
+    assert set(ran.values()) == {1}
 
 
 def test_timeline() -> None:
