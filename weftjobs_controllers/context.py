@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from weftjobs_controllers.application import Application
 
 
+class LazyScope:
+    """The scope of a run, made when it is first used: most runs enter nothing in it."""
+
+    __slots__ = ("stack",)
+
+    def __init__(self) -> None:
+        self.stack: AsyncExitStack | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScheduleContext:
     """What a run is told: `self.context` in a controller.
@@ -31,7 +40,6 @@ class ScheduleContext:
         signal: Tells the run that it should end.
         lease_token: The fencing token of an exclusive run: an integer that grows with every
             acquisition of its lock. `None` for other runs.
-        scope: What is entered here is left when the run ends, whatever happened.
     """
 
     schedule: str
@@ -40,8 +48,15 @@ class ScheduleContext:
     action: ActionInfo
     application: Application = field(repr=False)
     signal: AbortSignal = field(repr=False)
-    scope: AsyncExitStack = field(repr=False)
     lease_token: int | None = None
+    _scope: LazyScope = field(default_factory=LazyScope, repr=False)
+
+    @property
+    def scope(self) -> AsyncExitStack:
+        """What is entered here is left when the run ends, whatever happened."""
+        if self._scope.stack is None:
+            self._scope.stack = AsyncExitStack()
+        return self._scope.stack
 
     def component(self, name: str) -> Any:
         """Return a component of the application that has started; see `Controller.component`."""

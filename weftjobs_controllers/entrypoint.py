@@ -21,7 +21,13 @@ from weftjobs_controllers.errors import (
 )
 from weftjobs_controllers.exclusive import LONGEST_CALL
 from weftjobs_controllers.middlewares import Middleware, check_middlewares
-from weftjobs_controllers.planning import describe, fields_of, plan_action
+from weftjobs_controllers.planning import (
+    describe,
+    fields_of,
+    plan_action,
+    text_of,
+    trigger_of,
+)
 from weftjobs_controllers.registry import by_name
 from weftjobs_controllers.requests import ControllerFactory
 from weftjobs_controllers.session import Session
@@ -73,7 +79,10 @@ class Entrypoint:
 
     def _describe(self, action: Action) -> ActionInfo:
         info = None if self.schedule is None else self.schedule._describe(action)
-        return info or describe(action, Row(fields_of(action, "UTC")), None)
+        if info is not None:
+            return info
+        trigger = trigger_of(Row(fields_of(action, "UTC")))
+        return describe(action, trigger, text_of(trigger), None)
 
     def _actions(self) -> Iterator[Action]:
         for controller in self.controllers:
@@ -93,14 +102,8 @@ class Entrypoint:
         for name, action in self._checked().items():
             row = Row(fields_of(action, application.timezone))
             spec = action.spec
-            aligned = spec.aligned or spec.exclusive is not None
-            yield PlannedAction(
-                name=name,
-                schedule=describe(action, row, None).schedule,
-                trigger=plan_action(row, aligned=aligned),
-                overlap=spec.overlap,
-                idle=idle,
-            )
+            trigger = plan_action(row, aligned=spec.aligned or spec.exclusive is not None)
+            yield PlannedAction(name, text_of(trigger), trigger, spec.overlap, idle)
 
     def _why_idle(self, listed: bool) -> str | None:
         """Return why the jobs never run, if they do not."""

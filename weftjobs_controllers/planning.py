@@ -175,15 +175,17 @@ def latest_slot(trigger: Trigger | None, now: int) -> int:
     return now
 
 
-def describe(action: Action, row: Row, next_due: int | None) -> ActionInfo:
+def describe(
+    action: Action, trigger: Trigger | None, text: str, next_due: int | None
+) -> ActionInfo:
     """Return a job as it is now.
 
     Args:
         action: The job.
-        row: Its row.
+        trigger: Says when it runs.
+        text: Its schedule.
         next_due: When it is due next, in ms since the epoch.
     """
-    trigger = trigger_of(row, trigger=action.spec.trigger)
     return ActionInfo(
         name=action.name,
         description=action.spec.description,
@@ -191,7 +193,7 @@ def describe(action: Action, row: Row, next_due: int | None) -> ActionInfo:
         acl=action.spec.acl,
         controller=action.controller,
         method=action.method,
-        schedule=_text_of(trigger),
+        schedule=text,
         next_time=None if next_due is None else moment(next_due, trigger),
     )
 
@@ -203,7 +205,8 @@ def moment(due: int, trigger: Trigger | None) -> datetime:
     return instant.astimezone(zone) if isinstance(zone, ZoneInfo) else instant
 
 
-def _text_of(trigger: Trigger | None) -> str:
+def text_of(trigger: Trigger | None) -> str:
+    """Return a schedule as text: `'every 30s'`, `'cron 0 3 * * *'`."""
     if trigger is None:
         return "not scheduled"
     if isinstance(trigger, Every):

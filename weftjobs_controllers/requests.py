@@ -125,11 +125,14 @@ class Request:
 
     async def _close(self, error: BaseException | None) -> bool | None:
         """Leave what the run entered in its scope, whether it is cancelled or not."""
+        scope = self._context._scope.stack
+        if scope is None:
+            return False
         details = (
             (None, None, None) if error is None else (type(error), error, error.__traceback__)
         )
         with self._pipeline.patience.shield():
-            return await self._context.scope.__aexit__(*details)
+            return await scope.__aexit__(*details)
 
     async def _run(self) -> None:
         spec = self._action.spec

@@ -5,14 +5,21 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import anyio
 from anyio.lowlevel import current_token
 
-from weftjobs import ObservableArray, Row, RunContext, Scheduler, Trigger
+from weftjobs import (
+    InvalidScheduleError,
+    ObservableArray,
+    Row,
+    RunContext,
+    Scheduler,
+    Trigger,
+)
 from weftjobs_controllers import _clocks
 from weftjobs_controllers.actions import Action, ActionInfo, ActionSpec
 from weftjobs_controllers.context import ScheduleContext
@@ -33,6 +40,7 @@ from weftjobs_controllers.planning import (
     moment,
     plan_action,
     synchronize,
+    text_of,
     trigger_of,
 )
 from weftjobs_controllers.reports import Reports, SkipReason, logger
@@ -106,6 +114,7 @@ class Session:
         self._ended = anyio.Event()
         self.over = anyio.Event()
         self._orphans: set[str] = set()
+        self._schedules: WeakKeyDictionary[Row, tuple[Trigger | None, str]] = WeakKeyDictionary()
         self._fill(adapter.jobs, stored=adapter._stored)
         self.scheduler = Scheduler(
             adapter.jobs,
@@ -212,10 +221,20 @@ class Session:
 
     def _plan(self, row: Row) -> Trigger | None:
         name = row.get("action")
-        if row.get("paused") or (isinstance(name, str) and name in self._orphans):
+        if isinstance(name, str) and name in self._orphans:
             return None
+        paused = row.get("paused")
         spec = self._action_of(row).spec
-        return plan_action(row, aligned=_is_aligned(spec), trigger=spec.trigger)
+        # Every edit of the row comes by here, and what it says is asked for at every run.
+        self._schedules[row] = None, text_of(None)
+        try:
+            trigger = plan_action(row, aligned=_is_aligned(spec), trigger=spec.trigger)
+        except InvalidScheduleError:
+            if paused:
+                return None
+            raise
+        self._schedules[row] = trigger, text_of(trigger)
+        return None if paused else trigger
 
     async def _run(self, row: Row, run: RunContext) -> None:
         if self._application.stopping:
@@ -359,7 +378,6 @@ class Session:
             action=info,
             application=self._application,
             signal=AbortSignal(self._clock, self._token),
-            scope=AsyncExitStack(),
         )
 
     def _counted(self, context: ScheduleContext) -> ScheduleContext:
@@ -400,7 +418,7 @@ class Session:
 
     def _info(self, action: Action, row: Row) -> ActionInfo:
         due = self.scheduler.next_due(row) if self.served else self._first_due(row)
-        return describe(action, row, due)
+        return describe(action, *self._schedule_of(action, row), due)
 
     def _first_due(self, row: Row) -> int | None:
         """Return when a row will be due first if its job is launched now."""
@@ -412,8 +430,16 @@ class Session:
             return None
 
     def _trigger_of(self, action: Action, row: Row) -> Trigger | None:
-        spec = action.spec
-        return trigger_of(row, aligned=_is_aligned(spec), trigger=spec.trigger)
+        return self._schedule_of(action, row)[0]
+
+    def _schedule_of(self, action: Action, row: Row) -> tuple[Trigger | None, str]:
+        """Return when a row runs, and that as text."""
+        schedule = self._schedules.get(row)
+        if schedule is None:
+            spec = action.spec
+            trigger = trigger_of(row, aligned=_is_aligned(spec), trigger=spec.trigger)
+            schedule = trigger, text_of(trigger)
+        return schedule
 
     def _action_of(self, row: Row) -> Action:
         action = self._find_action(row)
