@@ -24,7 +24,8 @@ class Exclusive:
     Attributes:
         mutex: The name of the component that has the locks.
         key: What the lock is called after `schedule:`; `None` for the name of the job. Jobs
-            that share a key exclude one another.
+            that share a key exclude one another, and a slot that two of them have in common
+            is run by one of them.
     """
 
     mutex: str = "mutex"

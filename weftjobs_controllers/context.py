@@ -51,6 +51,11 @@ class ScheduleContext:
     lease_token: int | None = None
     _scope: LazyScope = field(default_factory=LazyScope, repr=False)
 
+    def _set(self, **facts: int) -> None:
+        """Fill in what is known only when the run starts, before anybody relies on it."""
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
+
     @property
     def scope(self) -> AsyncExitStack:
         """What is entered here is left when the run ends, whatever happened."""

@@ -6,12 +6,12 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from anyio.abc import TaskGroup
 
-from weftjobs import Clock
+from weftjobs import Clock, SystemClock
 from weftjobs_controllers import _clocks
 from weftjobs_controllers._posting import poster
 from weftjobs_controllers.actions import Action, Exclusive
@@ -29,20 +29,23 @@ if TYPE_CHECKING:
 LONGEST_CALL = 5.0
 """How many seconds the acquisition and the release of a lock may take, cancelled or not."""
 
+_LEASE = 30_000
+"""How many ms a lock is held of a mutex that has no setting for that."""
+
 _LONGEST_HOLD = 30_000
 """How many ms after its planned time the lock of a run is held at most."""
 
 
-def hold_until(due: int, following: int | None) -> int:
-    """Return until when a lock is held after a run: half the gap to the next slot, at most 30 s.
+def longest_hold(due: int, following: int | None) -> int:
+    """Return how many ms after its planned time the lock of a run is held.
+
+    That is half the gap to the next slot, and 30 seconds at most.
 
     Args:
         due: The planned time of the run, in ms since the epoch.
         following: The slot after it.
     """
-    return due + (
-        _LONGEST_HOLD if following is None else min((following - due) // 2, _LONGEST_HOLD)
-    )
+    return _LONGEST_HOLD if following is None else min((following - due) // 2, _LONGEST_HOLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,13 @@ class Locks:
         self._clock = clock
         self._calls = 0
         self._quiet = anyio.Event()
+        self._real = SystemClock()
+        self._deadline: int | None = None
+
+    def hurry(self) -> None:
+        """Bound all calls together from now on, because the application stops."""
+        if self._deadline is None:
+            self._deadline = _clocks.elapsed(self._real) + int(LONGEST_CALL * 1000)
 
     async def acquire(self, action: Action, slot: int | None) -> Held | None:
         """Acquire the lock of a job without waiting for it; `None` when it is not to be had.
@@ -79,13 +89,14 @@ class Locks:
         assert action.spec.exclusive is not None
         key = key_of(action)
         mutex = await self._mutex(action.name, action.spec.exclusive)
+        lasts = getattr(mutex, "lease", _LEASE)
         since = _clocks.elapsed(self._clock)
         lease: Lease | None = None
         async with self._calling() as scope:
-            lease = await mutex.try_acquire(key, lease=mutex.lease, slot=slot)
+            lease = await mutex.try_acquire(key, lease=lasts, slot=slot)
         if scope.cancelled_caught:
             raise MutexError(repr(mutex), key, f"no answer within {LONGEST_CALL:g} s")
-        return None if lease is None else Held(lease, mutex.lease, since)
+        return None if lease is None else Held(lease, lasts, since)
 
     async def release(self, held: Held, hold: int) -> None:
         """Give a lock back, held for so many more ms.
@@ -102,17 +113,23 @@ class Locks:
     async def quiet(self) -> None:
         """Wait until no lock is being acquired or given back."""
         while self._calls:
-            self._quiet = anyio.Event()
+            if self._quiet.is_set():
+                self._quiet = anyio.Event()
             await self._quiet.wait()
 
     async def _mutex(self, action: str, exclusive: Exclusive) -> Mutex:
+        mutex: Any = None
         try:
-            mutex = await self._application.get(exclusive.mutex)
+            with anyio.move_on_after(LONGEST_CALL) as scope:
+                mutex = await self._application.get(exclusive.mutex)
         except UnknownComponentError:
             raise MissingMutexError(action, exclusive.mutex) from None
+        if scope.cancelled_caught:
+            what = f"it has not started within {LONGEST_CALL:g} s"
+            raise MutexError(f"the component {exclusive.mutex!r}", action, what)
         if not hasattr(mutex, "try_acquire"):
             raise MissingMutexError(action, exclusive.mutex)
-        return mutex  # type: ignore[no-any-return]
+        return cast("Mutex", mutex)
 
     @asynccontextmanager
     async def _calling(self) -> AsyncIterator[anyio.CancelScope]:
@@ -120,12 +137,18 @@ class Locks:
         self._calls += 1
         try:
             with _clocks.hold(self._clock):
-                with anyio.move_on_after(LONGEST_CALL, shield=True) as scope:
+                with anyio.move_on_after(self._bound(), shield=True) as scope:
                     yield scope
         finally:
             self._calls -= 1
             if not self._calls:
                 self._quiet.set()
+
+    def _bound(self) -> float:
+        """Return how many seconds a call may take."""
+        if self._deadline is None:
+            return LONGEST_CALL
+        return max(0.1, (self._deadline - _clocks.elapsed(self._real)) / 1000)
 
 
 def key_of(action: Action) -> str:

@@ -135,7 +135,10 @@ def plan_action(row: Row, *, aligned: bool = False, trigger: Trigger | None = No
     given: Trigger | str | None = fields.get("trigger")
     if given is not None:
         _check_alone(fields)
-        return _named_trigger(given, trigger) if isinstance(given, str) else given
+        chosen = _named_trigger(given, trigger) if isinstance(given, str) else given
+        if aligned and isinstance(chosen, Every) and chosen.origin is None:
+            return Every(chosen.interval, 0)
+        return chosen
     planned = plan_row(row, origin=0 if aligned else None)
     if isinstance(planned, Cron):
         return Cron(planned.expression, planned.timezone, repeated="once")
@@ -162,9 +165,9 @@ def trigger_of(
 
 
 def latest_slot(trigger: Trigger | None, now: int) -> int:
-    """Return the latest slot at or before an instant (ms since the epoch), if that can be told.
+    """Return the latest slot at or before an instant (ms since the epoch).
 
-    Of a trigger that cannot tell it is the instant itself.
+    Of a trigger that had none in the years before it is the instant itself.
     """
     if isinstance(trigger, Every) and trigger.origin is not None:
         return now - (now - trigger.origin) % trigger.interval
@@ -172,7 +175,17 @@ def latest_slot(trigger: Trigger | None, now: int) -> int:
         previous = trigger.previous(_EPOCH + timedelta(milliseconds=now + 1))
         if previous is not None:
             return (previous - _EPOCH) // timedelta(milliseconds=1)
+    elif trigger is not None:
+        for days in _LOOKING_BACK:
+            since = now - int(days * 86_400_000)
+            slot = trigger.after(since, since)
+            if slot is not None and slot <= now:
+                return _walk(trigger, slot, now)
     return now
+
+
+_LOOKING_BACK = (1 / 24, 1, 31, 366, 8 * 366)
+"""How many days before an instant a slot is looked for, of a trigger that only looks ahead."""
 
 
 def describe(

@@ -112,8 +112,17 @@ class Request:
         else:
             await self._close(None)
         finally:
-            # The error would keep its frames alive, and they this request.
-            self._cut = None
+            self._raise_loss()
+
+    def _raise_loss(self) -> None:
+        """Raise that the lock was lost, also when closing the scope hid that, or took long."""
+        cut, self._cut = self._cut, None
+        try:
+            if isinstance(cut, LeaseLostError):
+                raise cut
+        finally:
+            # The error would keep its frames alive, and they the error.
+            del cut
 
     def cut_short(self, why: CutShort) -> None:
         """End the run: abort its signal, cancel it when it is `async`, and have it fail."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -27,11 +26,12 @@ from weftjobs_controllers.errors import (
     ComponentNotStartedError,
     JobExitError,
     LeaseLostError,
+    MutexError,
     RunAbortedError,
     UnknownActionError,
     UnknownComponentError,
 )
-from weftjobs_controllers.exclusive import LONGEST_CALL, Held, Keeper, Locks, hold_until
+from weftjobs_controllers.exclusive import LONGEST_CALL, Held, Keeper, Locks, longest_hold
 from weftjobs_controllers.planning import (
     describe,
     fields_of,
@@ -184,6 +184,7 @@ class Session:
 
     async def stop(self) -> None:
         """Start nothing more; the runs in progress may end before they are aborted."""
+        self._locks.hurry()
         with _clocks.move_on_after(self._clock, self.shutdown_timeout) as limit:
             await self.scheduler.stop()
         self._leave.set()
@@ -195,6 +196,7 @@ class Session:
     async def abort(self) -> None:
         """Abort the runs in progress. What does not end even so is left behind in a second."""
         self._aborted = True
+        self._locks.hurry()
         for context in self._in_progress:
             context.signal._abort()
         self._scope.cancel()
@@ -243,10 +245,13 @@ class Session:
         action = self._action_of(row)
         if row.get("overlap"):
             run.release()
+        launch = run.by_hand and row in self._immediate
+        if launch:
+            self._immediate.discard(row)
         context = self._context(action, row, run.due)
         self._in_progress.add(context)
         try:
-            reason = await self._run_unless_skipped(action, context, row, run)
+            reason = await self._run_unless_skipped(action, context, row, run, launch=launch)
         except BaseException as error:
             raised = self._judged(action, error)
             if context in self._in_progress:
@@ -275,7 +280,7 @@ class Session:
         return JobExitError(action.name, error)
 
     async def _run_unless_skipped(
-        self, action: Action, context: ScheduleContext, row: Row, run: RunContext
+        self, action: Action, context: ScheduleContext, row: Row, run: RunContext, *, launch: bool
     ) -> SkipReason | None:
         """Run, or return why that was skipped."""
         due = run.due
@@ -290,36 +295,39 @@ class Session:
             if self._is_late(due) or self._application.stopping:
                 return "missed"
             if action.spec.exclusive is not None:
-                return await self._run_exclusively(action, context, row, run)
-            await Request(self._pipeline, action, self._counted(context)).make()
+                return await self._run_exclusively(action, context, row, run, launch=launch)
+            self._count(context)
+            await Request(self._pipeline, action, context).make()
             return None
         finally:
             if threads is not None:
                 threads.release()
 
     async def _run_exclusively(
-        self, action: Action, context: ScheduleContext, row: Row, run: RunContext
+        self, action: Action, context: ScheduleContext, row: Row, run: RunContext, *, launch: bool
     ) -> SkipReason | None:
         """Run with the lock of the job, or return why that was skipped."""
-        slot, until = self._slot_of(row, run)
+        slot, longest = self._slot_of(row, run, launch=launch)
         held = await self._locks.acquire(action, slot)
         if held is None:
             return "exclusive"
-        only_claimed = bool(row.get("overlap"))
+        keep = not row.get("overlap")
         try:
             if self._is_late(run.due) or self._application.stopping:
                 return "missed"
-            context = replace(self._counted(context), lease_token=held.lease.token)
+            self._count(context)
+            context._set(lease_token=held.lease.token)
             request = Request(self._pipeline, action, context)
-            if only_claimed:
-                await self._give_back(held, 0)
-                await request.make()
-            else:
+            if keep:
                 await self._make_kept(request, action, context, held)
-            return None
+                return None
         finally:
-            if not only_claimed:
-                await self._give_back(held, until - self._clock.now())
+            since = self._clock.now() - run.due
+            # Counted from the planned time; a clock that was set back makes it no longer.
+            await self._give_back(held, min(longest, longest - since) if keep else 0)
+        # The slot is claimed, and runs of the job may overlap.
+        await request.make()
+        return None
 
     async def _make_kept(
         self, request: Request, action: Action, context: ScheduleContext, held: Held
@@ -336,23 +344,29 @@ class Session:
             keeper.stop()
 
     async def _give_back(self, held: Held, hold: int) -> None:
-        try:
-            await self._locks.release(held, hold)
-        except Exception as error:
-            # It ends by itself.
-            self._reports.log("warning", f"a lock was not given back: {error}")
+        for attempt in range(2):
+            try:
+                await self._locks.release(held, hold)
+            except MutexError as error:
+                # The lease ends by itself.
+                self._reports.log("warning", f"a lock was not given back: {error}")
+            except Exception as error:
+                # A lock of the operating system does not: no thread could be started, say.
+                if attempt:
+                    self._reports.log("error", f"a lock was not given back: {error}")
+                continue
+            return
 
-    def _slot_of(self, row: Row, run: RunContext) -> tuple[int | None, int]:
-        """Return the slot that a run claims, and until when its lock is held after it."""
+    def _slot_of(self, row: Row, run: RunContext, *, launch: bool) -> tuple[int | None, int]:
+        """Return the slot that a run claims, and how long after it its lock is held."""
         trigger = self._trigger_of(self._action_of(row), row)
         if not run.by_hand:
             following = None if trigger is None else trigger.after(run.due, run.due)
-            return run.due, hold_until(run.due, following)
-        if row not in self._immediate:
-            return None, run.due
-        self._immediate.discard(row)
+            return run.due, longest_hold(run.due, following)
+        if not launch:
+            return None, 0
         following = None if trigger is None else trigger.first(run.due)
-        return latest_slot(trigger, run.due), hold_until(run.due, following)
+        return latest_slot(trigger, run.due), longest_hold(run.due, following)
 
     def _is_late(self, due: int) -> bool:
         return self._clock.now() - due > self._grace
@@ -380,12 +394,11 @@ class Session:
             signal=AbortSignal(self._clock, self._token),
         )
 
-    def _counted(self, context: ScheduleContext) -> ScheduleContext:
+    def _count(self, context: ScheduleContext) -> None:
         """Count a run that starts; others may have started since its context was made."""
         name = context.action.name
         self._started[name] += 1
-        run = self._started[name]
-        return context if context.run == run else replace(context, run=run)
+        context._set(run=self._started[name])
 
     async def _failed(self, row: Row, error: Exception) -> None:
         _, context = self._failing.pop(id(error), (None, None))

@@ -27,6 +27,9 @@ from weftjobs_controllers.mutexes import (
     PostgresMutex,
     RedisMutex,
 )
+from weftjobs_controllers.mutexes import file as file_mutex
+from weftjobs_controllers.mutexes import postgres as postgres_mutex
+from weftjobs_controllers.mutexes import redis as redis_mutex
 from weftjobs_controllers.mutexes._blocking import BlockingMutex
 from weftjobs_controllers.mutexes._record import MEMORY, Record
 
@@ -297,7 +300,100 @@ async def test_closing_leaves_nothing_open(make: Callable[..., BlockingMutex], k
         assert mutex._idle == []
     if isinstance(mutex, FileMutex):
         assert mutex._held == {}
-    assert [thread for thread in threading.enumerate() if thread.name == "weftjobs"] == []
+    ours = [thread for thread in threading.enumerate() if thread.name == "weftjobs"]
+    for thread in ours:
+        thread.join(20)
+    assert [thread for thread in ours if thread.is_alive()] == []
+
+
+async def test_closing_leaves_the_locks_of_others_alone(
+    make: Callable[..., BlockingMutex], key: str
+) -> None:
+    """X5, X6: a mutex that two applications share is closed by one of them in mid-run."""
+    mutex = make()
+    lease = await mutex.try_acquire(key, lease=LONG)
+    assert lease is not None
+    await mutex.aclose()
+    assert await mutex.try_acquire(key, lease=LONG) is None
+    assert await lease.renew()
+    assert await lease.release()
+    await mutex.aclose()
+
+
+@pytest.mark.parametrize("kind", ["valkey", "postgres"])
+async def test_claim_that_a_stopped_server_carries_out_late(
+    kind: str, key: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X8: nobody waits for it any more, so that it locks nothing when the server goes on."""
+    server: Any = request.getfixturevalue(kind)
+    mutex: BlockingMutex = (
+        RedisMutex(server.url) if kind == "valkey" else PostgresMutex(server.conninfo)
+    )
+    async with mutex:
+        lease = await mutex.try_acquire(key, lease=LONG)
+        assert lease is not None
+        await lease.release()
+        monkeypatch.setattr(redis_mutex, "LONGEST_ANSWER", 500)
+        monkeypatch.setattr(postgres_mutex, "LONGEST_ANSWER", 500)
+        server.suspend()
+        try:
+            with pytest.raises(MutexError):
+                await mutex.try_acquire(key, lease=LONG)
+        finally:
+            server.resume()
+        while True:
+            # The server carries out what waited in its sockets first.
+            try:
+                assert await mutex.try_acquire(key, lease=LONG) is not None
+                break
+            except MutexError:
+                continue
+
+
+async def test_file_mutex_after_a_boot_in_the_wrong_year(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X4: what was run in the wrong year is forgotten once the clock is right."""
+    ahead = 8 * 366 * 86_400_000
+    now: Callable[[], int] = file_mutex._now
+    monkeypatch.setattr(file_mutex, "_now", lambda: now() + ahead)
+    mutex = FileMutex(tmp_path)
+    lease = await mutex.try_acquire("key", lease=LONG, slot=now() + ahead)
+    assert lease is not None
+    await lease.release(hold=LONG)
+    monkeypatch.undo()
+    assert await mutex.try_acquire("key", lease=LONG, slot=now()) is not None
+
+
+async def test_folder_of_a_file_mutex_stays_where_it_was(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X7: a relative one is meant from where the mutex was made."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    mutex = FileMutex("locks")
+    lease = await mutex.try_acquire("key", lease=LONG)
+    assert lease is not None
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert await lease.renew()
+    assert await mutex.try_acquire("key", lease=LONG) is None
+    assert await lease.release()
+
+
+def test_url_does_not_change_the_time_outs() -> None:
+    """X7: they are of at most two seconds, whatever the URL says."""
+    mutex = RedisMutex("redis://localhost/0?socket_timeout=60&socket_connect_timeout=60")
+    options = mutex._client.connection_pool.connection_kwargs
+    assert options["socket_timeout"] <= 2
+    assert options["socket_connect_timeout"] <= 2
+    with pytest.raises(InvalidArgumentError, match=r"^url: "):
+        RedisMutex("http://localhost")
+
+
+async def test_table_whose_name_is_a_word_of_sql(postgres: Postgres, key: str) -> None:
+    """X7: a name is a name."""
+    async with PostgresMutex(postgres.conninfo, table="user") as mutex:
+        assert await mutex.try_acquire(key, lease=LONG) is not None
 
 
 @pytest.mark.parametrize("lease", [999, "0.5s", 0, "soon", None, True])

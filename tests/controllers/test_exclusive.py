@@ -11,6 +11,7 @@ import anyio.to_thread
 import pytest
 
 from tests.controllers.booting import Hooks, application_of
+from weftjobs import Croniter, Every, Recurrence, Trigger
 from weftjobs.testing import VirtualClock
 from weftjobs_controllers import (
     Application,
@@ -21,6 +22,7 @@ from weftjobs_controllers import (
     MissingMutexError,
     MutexError,
     build_entrypoints,
+    exclusive,
     schedule,
     schedule_entrypoint,
 )
@@ -515,6 +517,248 @@ async def test_timeout_of_an_exclusive_run() -> None:
         assert await mutex.try_acquire("schedule:job", lease=MINUTE) is not None
 
 
+async def test_interval_given_as_a_trigger_is_aligned() -> None:
+    """X2: an `Every` without a grid of its own gets that of the clock."""
+    clock = VirtualClock("2026-01-01T00:00:13Z")
+    mutex = MemoryMutex(clock=clock)
+    runs: list[str] = []
+
+    def instance() -> Application:
+        class Jobs(Controller):
+            @schedule(Every("1h"), exclusive=True, name="job")
+            async def job(self) -> None:
+                runs.append(f"{self.context.scheduled_at:%H:%M:%S}")
+
+        adapter = schedule_entrypoint(clock=clock)
+        return application_of(build_entrypoints(controllers=[Jobs], schedule=adapter), mutex=mutex)
+
+    async with instance():
+        await clock.advance("10m")
+        async with instance():
+            await clock.advance("3h")
+    assert runs == ["01:00:00", "02:00:00", "03:00:00"]
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        Croniter("0 * * * *", "UTC"),
+        Recurrence("FREQ=MONTHLY", "UTC", start="2020-01-01T00:00:00Z"),
+    ],
+    ids=["Croniter", "Recurrence"],
+)
+async def test_immediate_of_a_trigger_that_only_looks_ahead(trigger: Trigger) -> None:
+    """X8: its latest slot is found by looking from before it."""
+    clock = VirtualClock("2026-01-01T00:00:13Z")
+    mutex = MemoryMutex(clock=clock)
+    runs: list[str] = []
+
+    class Jobs(Controller):
+        @schedule(trigger, exclusive=True, immediate=True, name="job")
+        async def job(self) -> None:
+            runs.append("ran")
+
+    for _ in range(3):
+        adapter = schedule_entrypoint(clock=clock)
+        entrypoint = build_entrypoints(controllers=[Jobs], schedule=adapter)
+        async with application_of(entrypoint, mutex=mutex):
+            await clock.advance("35s")
+    assert runs == ["ran"]
+
+
+async def test_clock_set_back_during_a_run() -> None:
+    """X3: the hold is no longer than 30 seconds, whatever the clock says meanwhile."""
+    clock = VirtualClock("2026-01-01T00:00:00Z")
+    real = VirtualClock("2026-01-01T00:00:00Z")
+    mutex = MemoryMutex(clock=real)
+
+    class Jobs(Controller):
+        @schedule("1m", exclusive=True, name="job")
+        async def job(self) -> None:
+            clock.jump(-3_600_000)
+
+    adapter = schedule_entrypoint(clock=clock)
+    entrypoint = build_entrypoints(controllers=[Jobs], schedule=adapter)
+    async with application_of(entrypoint, mutex=mutex):
+        await clock.advance("1m")
+        record = mutex._records["schedule:job"]
+        assert record.nonce is None
+        assert record.expires - real.now() == 30_000
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+async def test_stop_while_the_lock_is_acquired(overlap: bool) -> None:
+    """X8: the run does not begin, so the lock is given back."""
+    clock = VirtualClock("2026-01-01T12:00:00Z")
+    asked, answer = anyio.Event(), anyio.Event()
+
+    class Slow(MemoryMutex):
+        async def try_acquire(self, key: str, **options: Any) -> Any:
+            asked.set()
+            await answer.wait()
+            return await super().try_acquire(key, **options)
+
+    mutex = Slow(clock=clock)
+    instance = Instance("a", [], mutex, clock, overlap=overlap)
+    async with running(instance):
+        instance.adapter.scheduler.run_now(instance.adapter.jobs[0])
+        await asked.wait()
+        instance.application.stop()
+        await anyio.wait_all_tasks_blocked()
+        answer.set()
+    assert instance.journal == []
+    assert mutex._records["schedule:job"].nonce is None
+
+
+async def test_run_now_after_a_launch_that_was_skipped() -> None:
+    """X8: only the run at launch counts as a slot, although its condition skipped it."""
+    clock = VirtualClock(START)
+    mutex = MemoryMutex(clock=clock)
+    skip = [True]
+    journal: list[str] = []
+    instance = Instance(
+        "a", journal, mutex, clock, immediate=True, skip_if=lambda context: skip[0]
+    )
+    async with running(instance):
+        await clock.advance("10s")
+        assert await mutex.try_acquire("schedule:job", lease=1, slot=clock.now()) is not None
+        clock.jump("5s")
+        skip[0] = False
+        instance.adapter.scheduler.run_now(instance.adapter.jobs[0])
+        await clock.advance(0)
+    assert len(journal) == 1
+
+
+@pytest.mark.parametrize("closing", ["long", "raises", "hides"])
+async def test_lease_lost_while_the_scope_is_closed(closing: str) -> None:
+    """X5: `on_error` hears of it, whatever closing the scope makes of the end of the run."""
+    clock = VirtualClock("2026-01-01T12:00:00Z")
+    mutex = MemoryMutex(clock=clock)
+    hooks = Hooks()
+
+    class Closing:
+        async def __aenter__(self) -> None: ...
+
+        async def __aexit__(self, *details: object) -> bool:
+            if closing == "long":
+                await clock.sleep("2m")
+            if closing == "raises":
+                raise RuntimeError("rollback failed")
+            return closing == "hides"
+
+    class Jobs(Controller):
+        @schedule("10m", exclusive=True, name="job")
+        async def job(self) -> None:
+            await self.scope.enter_async_context(Closing())
+            if closing != "long":
+                await clock.sleep("2m")
+
+    adapter = schedule_entrypoint(clock=clock, on_error=hooks.on_error)
+    entrypoint = build_entrypoints(controllers=[Jobs], schedule=adapter)
+    async with application_of(entrypoint, mutex=mutex):
+        await clock.advance("10m5s")
+        mutex._records.clear()
+        await mutex.try_acquire("schedule:job", lease=10 * MINUTE)
+        await clock.advance("3m")
+        assert adapter.jobs[0]["last"]["error"]["reason"] == "revoked"
+    assert [type(error) for error, _, _ in hooks.errors] == [LeaseLostError]
+
+
+async def test_mutex_whose_start_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """X1: it is a `MutexError`, and does not keep the job running for ever."""
+
+    class Hanging(MemoryMutex):
+        async def __aenter__(self) -> Any:
+            await anyio.sleep_forever()
+
+    monkeypatch.setattr(exclusive, "LONGEST_CALL", 0.05)
+    adapter = schedule_entrypoint(on_error=lambda error, *facts: told.append(error))
+    told: list[Exception] = []
+
+    class Jobs(Controller):
+        @schedule("1h", exclusive=True)
+        async def job(self) -> None: ...
+
+    application = Application(
+        id="app",
+        name="App",
+        components={
+            "mutex": Hanging(),
+            "entrypoint": build_entrypoints(controllers=[Jobs], schedule=adapter),
+        },
+        bootstrap=["entrypoint"],
+    )
+    async with application:
+        adapter.scheduler.run_now(adapter.jobs[0])
+        while not told:
+            await anyio.lowlevel.checkpoint()
+    assert [type(error) for error in told] == [MutexError]
+
+
+async def test_failed_run_has_its_token_in_the_hook() -> None:
+    """X6: the context that `on_error` gets is the one that the run had."""
+    clock = VirtualClock("2026-01-01T00:00:00Z")
+    hooks = Hooks()
+    seen: list[int | None] = []
+
+    class Jobs(Controller):
+        @schedule("1m", exclusive=True)
+        async def job(self) -> None:
+            seen.append(self.context.lease_token)
+            raise ValueError("no rows")
+
+    adapter = schedule_entrypoint(clock=clock, on_error=hooks.on_error)
+    entrypoint = build_entrypoints(controllers=[Jobs], schedule=adapter)
+    async with application_of(entrypoint, mutex=MemoryMutex(clock=clock)):
+        await clock.advance("1m")
+    ((_, _, context),) = hooks.errors
+    assert context is not None
+    assert [context.lease_token] == seen
+
+
+async def test_two_may_wait_for_quiet() -> None:
+    """K11: stopping and aborting both wait for locks that are being given back."""
+    locks = exclusive.Locks(application_of(build_entrypoints(controllers=[])), VirtualClock(0))
+    done: list[int] = []
+
+    async def wait(number: int) -> None:
+        await locks.quiet()
+        done.append(number)
+
+    async with anyio.create_task_group() as tasks, locks._calling():
+        tasks.start_soon(wait, 1)
+        tasks.start_soon(wait, 2)
+        await anyio.wait_all_tasks_blocked()
+    assert sorted(done) == [1, 2]
+
+
+async def test_lock_whose_release_fails_once_is_given_back() -> None:
+    """X5: a lock that no lease ends is released again."""
+    clock = VirtualClock("2026-01-01T00:00:00Z")
+    tries: list[int] = []
+
+    class Failing(MemoryMutex):
+        async def try_acquire(self, key: str, **options: Any) -> Any:
+            lease = await super().try_acquire(key, **options)
+            if lease is not None:
+                release = lease.release
+
+                async def fail_once(*, hold: int = 0) -> bool:
+                    tries.append(hold)
+                    if len(tries) == 1:
+                        raise RuntimeError("can't start new thread")
+                    return await release(hold=hold)
+
+                lease.release = fail_once  # type: ignore[method-assign]
+            return lease
+
+    mutex = Failing(clock=clock)
+    async with running(Instance("a", [], mutex, clock)):
+        await clock.advance("1m")
+        assert len(tries) == 2
+        assert mutex._records["schedule:job"].nonce is None
+
+
 WRONG: dict[str, Any] = {
     "text": "locks",
     "number": 1,
@@ -524,8 +768,8 @@ WRONG: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("exclusive", WRONG.values(), ids=WRONG)
-def test_wrong_options(exclusive: Any) -> None:
+@pytest.mark.parametrize("option", WRONG.values(), ids=WRONG)
+def test_wrong_options(option: Any) -> None:
     """K2: what does not say how a job is exclusive is refused where the class is defined."""
     with pytest.raises(InvalidArgumentError):
-        schedule("1m", exclusive=exclusive)
+        schedule("1m", exclusive=option)

@@ -13,13 +13,47 @@ from uuid import uuid4
 
 import anyio
 
-from weftjobs import InvalidScheduleError, format_duration, to_duration
+from weftjobs import InvalidScheduleError, SystemClock, format_duration, to_duration
+from weftjobs_controllers import _clocks
 from weftjobs_controllers._threads import ThreadCall
 from weftjobs_controllers.errors import check_text
 
 Result = TypeVar("Result")
 
 _LEAST_LEASE = 1_000
+
+
+LONGEST_ANSWER = 5_000
+"""How many ms after a claim was sent the store may still carry it out."""
+
+_FRESH = 30_000
+"""How many ms the time of the store is carried on without asking it again."""
+
+
+class StoreTime:
+    """The time of a store, as far as it can be told without asking.
+
+    A server that was stopped carries out, when it goes on, what was sent to it meanwhile. A
+    claim that nobody waits for any more would lock a job for a whole lease. So a claim says
+    until when, by the store's own time, it is meant.
+
+    Args:
+        ask: Returns the time of the store, in ms since the epoch.
+    """
+
+    def __init__(self, ask: Callable[[], int]) -> None:
+        self._ask = ask
+        self._clock = SystemClock()
+        self._asked: int | None = None
+        self._ahead = 0
+
+    def now(self) -> int:
+        """Return the time of the store, in ms since the epoch."""
+        at = _clocks.elapsed(self._clock)
+        if self._asked is None or at - self._asked > _FRESH:
+            self._ahead = self._ask() - _clocks.elapsed(self._clock)
+            self._asked = at
+        return at + self._ahead
 
 
 class BlockingMutex(ABC):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 MEMORY = 600_000
-"""How many ms after the last run a slot is remembered that lies in the future of the store.
+"""How many ms from the last run a slot is remembered that lies in the future of the store.
 
 One in its past is remembered for good. So an instance whose clock is years ahead keeps the
 others from running for these ten minutes, and not for years.
@@ -59,4 +59,4 @@ class Record:
     def _refuses(self, slot: int | None, now: int) -> bool:
         if slot is None or self.slot is None or slot > self.slot:
             return False
-        return self.slot <= now or now < self.touched + MEMORY
+        return self.slot <= now or abs(now - self.touched) < MEMORY

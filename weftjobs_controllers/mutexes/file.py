@@ -50,7 +50,7 @@ class FileMutex(BlockingMutex):
         lease: int | float | timedelta | str = "30s",
     ) -> None:
         super().__init__(lease)
-        self._directory = Path(directory)
+        self._directory = Path(directory).absolute()
         self._held: dict[str, FileLock] = {}
         self._lock = threading.Lock()
 
@@ -96,10 +96,7 @@ class FileMutex(BlockingMutex):
                 lock.release()
 
     def _close(self) -> None:
-        with self._lock:
-            held, self._held = self._held, {}
-        for lock in held.values():
-            lock.release()
+        """Nothing is open but what a run still holds, which may be of another application."""
 
     def _path(self, key: str, kind: str) -> Path:
         return self._directory / f"{sha256(key.encode()).hexdigest()[:32]}.{kind}"
@@ -111,6 +108,8 @@ class FileMutex(BlockingMutex):
         except FileNotFoundError:
             return Record()
         record = Record(**{name: fields[name] for name in asdict(Record())})
+        if not all(type(each) is int for each in (record.token, record.expires, record.touched)):
+            raise ValueError(f"its record is damaged: {fields}")
         if held:
             return record
         if record.nonce is not None or _now() < record.touched:

@@ -6,14 +6,19 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
 from weftjobs_controllers._extras import required
 from weftjobs_controllers.errors import InvalidArgumentError, MutexError, check_text
-from weftjobs_controllers.mutexes._blocking import BlockingMutex
+from weftjobs_controllers.mutexes._blocking import (
+    LONGEST_ANSWER,
+    BlockingMutex,
+    Result,
+    StoreTime,
+)
 from weftjobs_controllers.mutexes._record import MEMORY
 
 _LONGEST_WAIT = 2.0
@@ -36,6 +41,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 _CLAIM = f"""
 INSERT INTO {{table}} AS held (key, nonce, token, expires, slot, touched)
 SELECT %(key)s, %(nonce)s, now, now + %(lease)s, %(slot)s, now FROM (SELECT {_NOW} AS now) AS clock
+WHERE now <= %(latest)s
 ON CONFLICT (key) DO UPDATE SET
     nonce = excluded.nonce,
     token = CASE held.nonce WHEN excluded.nonce THEN held.token
@@ -45,7 +51,7 @@ ON CONFLICT (key) DO UPDATE SET
     touched = excluded.touched
 WHERE held.nonce = excluded.nonce OR held.expires <= excluded.touched AND (
     excluded.slot IS NULL OR held.slot IS NULL OR excluded.slot > held.slot
-    OR held.slot > excluded.touched AND excluded.touched >= held.touched + {MEMORY}
+    OR held.slot > excluded.touched AND abs(excluded.touched - held.touched) >= {MEMORY}
 )
 RETURNING token
 """
@@ -100,7 +106,8 @@ class PostgresMutex(BlockingMutex):
             raise InvalidArgumentError("table", table, "is not the name of a table", fix=fix)
         self._psycopg = required("psycopg", extra="postgres")
         self._conninfo = check_text("conninfo", conninfo)
-        self._table = table
+        self._table = ".".join(f'"{part}"' for part in table.split("."))
+        self._store_time = StoreTime(self._time)
         self._idle: list[Any] = []
         self._lock = threading.Lock()
 
@@ -108,7 +115,9 @@ class PostgresMutex(BlockingMutex):
         return f"PostgresMutex in table {self._table}"
 
     def _claim(self, key: str, nonce: str, lease: int, slot: int | None) -> int | None:
-        return self._run(_CLAIM, key, {"nonce": nonce, "lease": lease, "slot": slot})
+        latest = self._reported(key, self._store_time.now) + LONGEST_ANSWER
+        values = {"nonce": nonce, "lease": lease, "slot": slot, "latest": latest}
+        return self._run(_CLAIM, key, values)
 
     def _renew(self, key: str, nonce: str, lease: int) -> bool:
         return self._run(_RENEW, key, {"nonce": nonce, "lease": lease}) is not None
@@ -118,8 +127,17 @@ class PostgresMutex(BlockingMutex):
 
     def _run(self, statement: str, key: str, values: Mapping[str, object]) -> int | None:
         """Execute a statement, and return the token that it returns, if any."""
+        filled = statement.format(table=self._table)
+        return self._reported(key, lambda: self._try(filled, {"key": key, **values}))
+
+    def _time(self) -> int:
+        found = self._try(f"SELECT {_NOW}", {})
+        assert found is not None, "it is one row"
+        return found
+
+    def _reported(self, key: str, call: Callable[[], Result]) -> Result:
         try:
-            return self._try(statement.format(table=self._table), {"key": key, **values})
+            return call()
         except (self._psycopg.Error, OSError) as error:
             raise MutexError(repr(self), key, error) from error
 

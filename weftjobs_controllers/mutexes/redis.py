@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from weftjobs_controllers._extras import required
-from weftjobs_controllers.errors import MutexError, check_text
-from weftjobs_controllers.mutexes._blocking import BlockingMutex
+from weftjobs_controllers.errors import InvalidArgumentError, MutexError, check_text
+from weftjobs_controllers.mutexes._blocking import LONGEST_ANSWER, BlockingMutex, StoreTime
 from weftjobs_controllers.mutexes._record import MEMORY
 
 _LONGEST_WAIT = 2.0
@@ -36,7 +37,9 @@ if nonce == ARGV[1] then
     return token
 end
 if expires > now then return nil end
-if slot and last and slot <= last and (last <= now or now < touched + ARGV[4]) then return nil end
+local remembered = last and (last <= now or math.abs(now - touched) < tonumber(ARGV[4]))
+if slot and remembered and slot <= last then return nil end
+if now > tonumber(ARGV[5]) then return nil end
 token = math.max(token + 1, now)
 store('nonce', ARGV[1], 'token', token, 'expires', now + ARGV[2], 'slot', slot or last or '')
 return token
@@ -98,9 +101,19 @@ class RedisMutex(BlockingMutex):
         retry = required("redis.retry", extra="redis").Retry(
             required("redis.backoff", extra="redis").NoBackoff(), 1
         )
-        self._client: Any = redis.Redis.from_url(
-            url, socket_timeout=wait, socket_connect_timeout=wait, retry=retry
-        )
+        try:
+            self._client: Any = redis.Redis.from_url(url, retry=retry)
+        except ValueError as error:
+            fix = "Write redis://host:6379/0, rediss://… or unix://path."
+            raise InvalidArgumentError(
+                "url", url, f"is no URL of Redis: {error}", fix=fix
+            ) from None
+        # After the fact, because options in the URL would come before these.
+        self._client.connection_pool.connection_kwargs |= {
+            "socket_timeout": wait,
+            "socket_connect_timeout": wait,
+        }
+        self._store_time = StoreTime(self._time)
         self._scripts = {
             source: self._client.register_script(source) for source in (_CLAIM, _RENEW, _RELEASE)
         }
@@ -111,7 +124,9 @@ class RedisMutex(BlockingMutex):
         return f"RedisMutex at {place}"
 
     def _claim(self, key: str, nonce: str, lease: int, slot: int | None) -> int | None:
-        answer = self._run(_CLAIM, key, nonce, lease, "" if slot is None else slot, MEMORY)
+        named = "" if slot is None else slot
+        latest = self._reported(key, self._store_time.now) + LONGEST_ANSWER
+        answer = self._run(_CLAIM, key, nonce, lease, named, MEMORY, latest)
         return None if answer is None else int(answer)
 
     def _renew(self, key: str, nonce: str, lease: int) -> bool:
@@ -120,9 +135,17 @@ class RedisMutex(BlockingMutex):
     def _release(self, key: str, nonce: str, hold: int) -> bool:
         return bool(self._run(_RELEASE, key, nonce, hold))
 
+    def _time(self) -> int:
+        seconds, microseconds = self._client.time()
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
     def _run(self, source: str, key: str, *values: object) -> Any:
+        script = self._scripts[source]
+        return self._reported(key, lambda: script(keys=[self._prefix + key], args=values))
+
+    def _reported(self, key: str, call: Callable[[], Any]) -> Any:
         try:
-            return self._scripts[source](keys=[self._prefix + key], args=values)
+            return call()
         except (self._redis.RedisError, OSError, ValueError) as error:
             raise MutexError(repr(self), key, error) from error
 
