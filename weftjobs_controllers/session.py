@@ -169,9 +169,16 @@ class Session:
                 self._immediate.add(row)
                 self.scheduler.run_now(row)
             elif missed is not None:
-                row["missed"] = missed
+                self._note_missed(row, missed)
                 scheduled_at = moment(missed, self._trigger_of(action, row))
                 await self._reports.skipped(self._info(action, row), scheduled_at, "missed")
+
+    def _note_missed(self, row: Row, missed: int) -> None:
+        try:
+            row["missed"] = missed
+        except Exception as error:
+            # A full disk is no reason not to start; it is told again after the next restart.
+            self._reports.log("error", f"missed: {error}", exc_info=error)
 
     def _missed_while_down(self, action: Action, row: Row) -> int | None:
         last = row.get("last")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import quote
 
 import anyio.to_thread
@@ -19,8 +18,7 @@ import anyio.to_thread
 from weftjobs.clock import Clock
 from weftjobs.errors import JobsError, shown
 from weftjobs.rows import Change, ObservableArray, Row
-from weftjobs.stores._positions import spread
-from weftjobs.stores._values import check, encoded
+from weftjobs.stores._stored import Stored
 from weftjobs.stores.protocol import Edit, Run
 
 if TYPE_CHECKING:
@@ -56,12 +54,6 @@ CREATE TABLE gone (id INTEGER PRIMARY KEY, array INTEGER NOT NULL, row INTEGER N
 CREATE INDEX gone_of_array ON gone (array, id);
 """
 
-_SCHEDULE = {"at", "every", "cron", "tz", "trigger", "paused", "declared"}
-"""The fields whose edits are kept in the history."""
-
-_PRUNE_EVERY = 64
-"""After how many entries of a row its history is shortened again."""
-
 _CHECKPOINT_EVERY = 500
 """After how many commits the log is worked into the file, in a thread."""
 
@@ -79,11 +71,11 @@ class SQLiteStore:
     def __init__(self, path: str, *, full: bool, kept_runs: int, clock: Clock) -> None:
         self.path = Path(path)
         self._full = full
-        self._kept = kept_runs
-        self._clock = clock
+        self.kept_runs = kept_runs
+        self.clock = clock
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._arrays: dict[str, _Stored] = {}
+        self._arrays: dict[str, Stored] = {}
         self._commits = 0
         self._checkpointing = False
         self._closed = False
@@ -190,14 +182,14 @@ class SQLiteStore:
             self._arrays[name] = stored
             return stored.jobs
 
-    def _load(self, name: str, lock: FileLock) -> _Stored:
+    def _load(self, name: str, lock: FileLock) -> Stored:
         connection = self._writer()
         with _transaction(connection):
             connection.execute("INSERT OR IGNORE INTO arrays (name) VALUES (?)", [name])
         (number,) = connection.execute("SELECT id FROM arrays WHERE name = ?", [name]).fetchone()
         rows = list(_rows_of(connection, number))
         jobs = ObservableArray(row for _, _, row in rows)
-        stored = _Stored(self, number, jobs, lock)
+        stored = Stored(self, number, jobs, lock)
         stored.ids = {row: id for id, _, row in rows}
         stored.positions = {row: position for _, position, row in rows}
         jobs.guard(stored.store)
@@ -365,223 +357,6 @@ class SQLiteStore:
 
     def _error(self, what: str, *, fix: str) -> JobsError:
         return JobsError(f"store: {self.path}: {what}", reason="store", fix=fix)
-
-
-class _Stored:
-    """One array that is open for writing.
-
-    Attributes:
-        jobs: The array.
-        lock: What keeps other processes from opening it.
-        ids: The numbers of its rows.
-        positions: The keys by which its rows sort.
-    """
-
-    def __init__(
-        self, store: SQLiteStore, number: int, jobs: ObservableArray, lock: FileLock
-    ) -> None:
-        self._store = store
-        self._number = number
-        self._due: int | None = None
-        self._begun: int | None = None
-        self._entries: Counter[int] = Counter()
-        self.jobs = jobs
-        self.lock = lock
-        self.ids: dict[Row, int] = {}
-        self.positions: dict[Row, bytes] = {}
-
-    # The guard
-
-    def store(self, commit: tuple[Change, ...]) -> None:
-        """Write a commit as one transaction, or refuse it."""
-        changes = _Changes(commit, self.ids, self.jobs)
-        encode = {row: encoded(row, row._fields) for row in changes.written}
-        positions = self._place(changes.placed)
-        with self._store.writing() as connection:
-            ids = self._write(connection, changes, encode, positions)
-        for row in changes.removed:
-            del self.ids[row]
-            del self.positions[row]
-        self.ids |= ids
-        self.positions |= positions
-
-    def _write(
-        self,
-        connection: sqlite3.Connection,
-        changes: _Changes,
-        encode: Mapping[Row, str],
-        positions: Mapping[Row, bytes],
-    ) -> dict[Row, int]:
-        now = self._store._clock.now()
-        for row in changes.removed:
-            self._remove(connection, self.ids[row], now)
-        ids = {
-            row: self._insert(connection, positions[row], encode[row], row, now)
-            for row in changes.inserted
-        }
-        connection.executemany(
-            "UPDATE rows SET fields = ? WHERE id = ?",
-            [(encode[row], self.ids[row]) for row in changes.written if row not in ids],
-        )
-        connection.executemany(
-            "UPDATE rows SET position = ? WHERE id = ?",
-            [(positions[row], self.ids[row]) for row in changes.placed if row not in ids],
-        )
-        for row, edited in changes.schedules.items():
-            if row not in ids:
-                self._note_edit(connection, self.ids[row], now, "edited", edited)
-        self._note_begin(connection, changes, ids)
-        return ids
-
-    def _insert(
-        self, connection: sqlite3.Connection, position: bytes, fields: str, row: Row, now: int
-    ) -> int:
-        statement = "INSERT INTO rows (array, position, fields) VALUES (?, ?, ?)"
-        number = connection.execute(statement, [self._number, position, fields]).lastrowid
-        assert number is not None
-        schedule = {key: (None, row._fields[key]) for key in _SCHEDULE & row._fields.keys()}
-        self._note_edit(connection, number, now, "inserted", schedule)
-        return number
-
-    def _remove(self, connection: sqlite3.Connection, number: int, now: int) -> None:
-        connection.execute("DELETE FROM rows WHERE id = ?", [number])
-        self._note_edit(connection, number, now, "removed", {})
-        connection.execute("INSERT INTO gone (array, row) VALUES (?, ?)", [self._number, number])
-        # What is known of rows that are gone is bounded as well.
-        forgotten = connection.execute(
-            "SELECT id, row FROM gone WHERE array = ? ORDER BY id DESC LIMIT -1 OFFSET ?",
-            [self._number, self._store._kept],
-        ).fetchall()
-        for entry, row in forgotten:
-            connection.execute("DELETE FROM runs WHERE row = ?", [row])
-            connection.execute("DELETE FROM edits WHERE row = ?", [row])
-            connection.execute("DELETE FROM gone WHERE id = ?", [entry])
-
-    def _place(self, rows: Iterable[Row]) -> dict[Row, bytes]:
-        """Return the keys of rows that have a new place, next to those that keep theirs."""
-        placed = sorted((self.jobs._rows.locate(row), row) for row in set(rows)) if rows else []
-        keys: dict[Row, bytes] = {}
-        start = 0
-        while start < len(placed):
-            end = start + 1
-            while end < len(placed) and placed[end][0] == placed[end - 1][0] + 1:
-                end += 1
-            low, high = placed[start][0] - 1, placed[end - 1][0] + 1
-            before = self._key_at(low, keys) if low >= 0 else None
-            after = self._key_at(high, keys) if high < len(self.jobs._rows) else None
-            fresh = spread(before, after, end - start)
-            keys |= {row: key for (_, row), key in zip(placed[start:end], fresh, strict=True)}
-            start = end
-        return keys
-
-    def _key_at(self, index: int, keys: Mapping[Row, bytes]) -> bytes:
-        row = self.jobs._rows[index]
-        return keys[row] if row in keys else self.positions[row]
-
-    # The recorder
-
-    def begin(self, due: int) -> None:
-        """Take in for which slot the record of a run is about to be written."""
-        self._due = due
-        self._begun = None
-
-    def begun(self) -> int | None:
-        """Return the number of the run whose record was written."""
-        self._due = None
-        return self._begun
-
-    def end(self, run: int, record: Mapping[str, Any] | None) -> None:
-        """Write how a run ended."""
-        with self._store.writing() as connection:
-            if record is None:
-                connection.execute("DELETE FROM runs WHERE id = ?", [run])
-            else:
-                error = record.get("error")
-                values = [record["ended"], record["status"], error and json.dumps(error), run]
-                statement = "UPDATE runs SET ended = ?, status = ?, error = ? WHERE id = ?"
-                connection.execute(statement, values)
-
-    def _note_begin(
-        self, connection: sqlite3.Connection, changes: _Changes, ids: Mapping[Row, int]
-    ) -> None:
-        if self._due is None or changes.running is None:
-            return
-        number = ids.get(changes.running) or self.ids[changes.running]
-        started = changes.running._fields["last"]["started"]
-        statement = "INSERT INTO runs (array, row, due, at, status) VALUES (?, ?, ?, ?, 'running')"
-        values = [self._number, number, self._due, started]
-        self._begun = connection.execute(statement, values).lastrowid
-        self._prune(connection, "runs", number)
-
-    def _note_edit(
-        self,
-        connection: sqlite3.Connection,
-        number: int,
-        now: int,
-        kind: str,
-        changes: Mapping[str, object],
-    ) -> None:
-        statement = "INSERT INTO edits (array, row, at, kind, changes) VALUES (?, ?, ?, ?, ?)"
-        connection.execute(statement, [self._number, number, now, kind, json.dumps(changes)])
-        self._prune(connection, "edits", number)
-
-    def _prune(self, connection: sqlite3.Connection, table: str, number: int) -> None:
-        self._entries[number] += 1
-        if self._entries[number] < _PRUNE_EVERY:
-            return
-        del self._entries[number]
-        connection.execute(
-            f"DELETE FROM {table} WHERE row = ? AND id <= "
-            f"(SELECT id FROM {table} WHERE row = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
-            [number, number, self._store._kept],
-        )
-
-
-class _Changes:
-    """A commit, netted: what became of each row in the end.
-
-    Attributes:
-        inserted: The rows that were not in the array before.
-        removed: Those that are not any more.
-        placed: Those that stand somewhere else, the inserted ones included.
-        written: Those whose fields are to be written, the inserted ones included.
-        schedules: What was changed about when rows run, by field: the value before and after.
-        running: The row whose `last` says that it runs now.
-    """
-
-    def __init__(
-        self, commit: tuple[Change, ...], known: Mapping[Row, int], jobs: ObservableArray
-    ) -> None:
-        self.inserted: list[Row] = []
-        self.removed: list[Row] = []
-        self.placed: dict[Row, None] = {}
-        self.written: dict[Row, None] = {}
-        self.schedules: dict[Row, dict[str, tuple[object, object]]] = {}
-        self.running: Row | None = None
-        for row in dict.fromkeys(change.row for change in commit):
-            if row._array is not jobs:
-                self.removed += [row] if row in known else []
-            elif row not in known:
-                self.inserted.append(row)
-                self.placed[row] = self.written[row] = None
-        for change in commit:
-            if change.row._array is jobs:
-                self._take(change)
-
-    def _take(self, change: Change) -> None:
-        row, key = change.row, change.key
-        if key is None:
-            self.placed[row] = None
-            return
-        check(row, key, row._fields.get(key))
-        self.written[row] = None
-        if key in _SCHEDULE:
-            edited = self.schedules.setdefault(row, {})
-            before = edited[key][0] if key in edited else change.old
-            edited[key] = before, row._fields.get(key)
-        last = row._fields.get("last")
-        if key == "last" and isinstance(last, dict) and last.get("status") == "running":
-            self.running = row
 
 
 async def _in_thread(function: Callable[[], T]) -> T:
