@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
@@ -422,20 +422,49 @@ async def test_folder_that_is_not_there(tmp_path: Path) -> None:
             pytest.fail("it must not open")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-async def test_folder_that_cannot_be_written_to(url: str, path: Path) -> None:
-    """P5: opening for writing fails, reading goes on."""
-    async with open_store(url) as store:
+READ_ONLY = """
+import os
+import sys
+import anyio
+import filelock
+from weftjobs import JobsError, Row
+from weftjobs.stores import open_store
+
+async def main():
+    async with open_store(sys.argv[1]) as store:
         (await store.open("jobs")).append(Row(name="a"))
-    path.parent.chmod(0o555)
-    try:
-        async with open_store(url) as store:
-            with pytest.raises(JobsError) as raised:
-                await store.open("jobs")
-            assert raised.value.reason == "store"
-            assert contents(await store.open("jobs", read_only=True)) == [{"name": "a"}]
-    finally:
-        path.parent.chmod(0o755)
+    os.chmod(sys.argv[2], 0o555)
+    if os.geteuid() == 0:  # who may write everywhere
+        os.setegid(65534)
+        os.seteuid(65534)
+    async with open_store(sys.argv[1]) as store:
+        try:
+            await store.open("jobs")
+        except JobsError as error:
+            print(error.reason, error)
+        print([dict(row) for row in await store.open("jobs", read_only=True)])
+
+anyio.run(main)
+"""
+
+
+def test_folder_that_cannot_be_written_to() -> None:
+    """P5: opening for writing fails, naming the file; reading goes on."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        url = f"sqlite:///{folder}/jobs.db"
+        result = subprocess.run(
+            [sys.executable, "-W", "error", "-c", READ_ONLY, url, folder],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PYTHONPATH": str(ROOT)},
+        )
+        Path(folder).chmod(0o755)
+    assert result.stderr == ""
+    refused, rows = result.stdout.splitlines()
+    assert refused.startswith(f"store store: {folder}/jobs.db: ")
+    assert rows == "[{'name': 'a'}]"
 
 
 FULL = """
