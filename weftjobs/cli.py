@@ -179,14 +179,17 @@ def _explained_changes(changes: Iterable[ClockChange]) -> Iterator[str]:
 
 
 def _words(expression: str) -> str:
-    from cron_descriptor import get_description
+    from cron_descriptor import Options, get_description
 
     from weftjobs._cron_fields import fields_of
 
     second, *others = fields_of(expression)
     written = others if second == "0" else [second, *others]
+    options = Options()
+    # Else these depend on the locale.
+    options.locale_code, options.use_24hour_time_format = "en_US", True
     try:
-        return str(get_description(" ".join(written)))
+        return str(get_description(" ".join(written), options))
     except Exception:
         # It knows less than the parser; the expression is right all the same.
         return expression

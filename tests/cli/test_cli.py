@@ -158,7 +158,7 @@ def test_json(arguments: list[str], schema: dict[str, Any]) -> None:
 def test_explain_names_the_dates_that_the_clocks_touch() -> None:
     """L1: the next date on which it does not run, and the next on which the time comes twice."""
     told = answer("explain", "30 2 * * *", "--tz", "Europe/Berlin").splitlines()
-    assert told[0] == "At 02:30 AM, in Europe/Berlin."
+    assert told[0] == "At 02:30, in Europe/Berlin."
     (skipped,) = [line for line in told if "does not run at 02:30" in line]
     (doubled,) = [line for line in told if "02:30 comes twice" in line]
     for line, month, weekday in ((skipped, 3, 6), (doubled, 10, 6)):
@@ -175,7 +175,7 @@ EXPLAINED: dict[str, tuple[str, str, str]] = {
     "midnight": ("0 0 * * *", "Africa/Cairo", "it does not run at 00:00"),
     "beat": ("*/30 * * * *", "Europe/Berlin", "No change of the clocks"),
     "seconds": ("*/10 * * * * *", "UTC", "Every 10 seconds"),
-    "macro": ("@daily", "UTC", "At 12:00 AM"),
+    "macro": ("@daily", "UTC", "At 00:00"),
 }
 
 

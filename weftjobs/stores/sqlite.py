@@ -259,14 +259,11 @@ class SQLiteStore:
 
     def _reader(self) -> sqlite3.Connection:
         place = f"file:{quote(str(self.path.absolute()))}?mode=ro"
-        connection = sqlite3.connect(place, uri=True, timeout=_WAIT)
         try:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            return _opened(place)
         except sqlite3.OperationalError:
             # A folder that is read-only has no room for the files that readers share.
-            connection.close()
-            connection = sqlite3.connect(f"{place}&immutable=1", uri=True, timeout=_WAIT)
-        return connection
+            return _opened(f"{place}&immutable=1")
 
     def _close(self) -> None:
         with self._lock:
@@ -361,6 +358,16 @@ class SQLiteStore:
 
 async def _in_thread(function: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(function)
+
+
+def _opened(place: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(place, uri=True, timeout=_WAIT)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _check_name(name: object) -> None:
