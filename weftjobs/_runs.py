@@ -297,6 +297,10 @@ class Runs:
         elif context._skipped:
             record = context._previous
         with self._jobs._lock:
+            for other in self._busy[context._row]:
+                if other._previous is context._record:
+                    # What it puts back when it counts as none is how this run ended.
+                    other._previous = record
             skipped = error is None and context._skipped
             failure = self._note_end(context, None if skipped else record)
             failure = self._write(context._row, context._record, record) or failure
@@ -414,12 +418,17 @@ def _same_context(before: Context) -> bool:
 def _describe(error: BaseException) -> dict[str, str]:
     if isinstance(error, anyio.get_cancelled_exc_class()):
         return {"message": "cancelled"}
-    described = {"message": cut(_text(error))}
+    described = {"message": _plain(cut(_text(error)))}
     with suppress(Exception):
         reason = error.reason  # type: ignore[attr-defined]
         if isinstance(reason, str):
-            described["reason"] = reason
+            described["reason"] = _plain(reason)
     return described
+
+
+def _plain(text: str) -> str:
+    """Return text as what a store takes: no kind of its own, and Unicode."""
+    return "".join(text).encode(errors="replace").decode()
 
 
 def _text(error: BaseException) -> str:

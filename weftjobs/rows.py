@@ -318,14 +318,14 @@ class ObservableArray(MutableSequence[Row]):
         undo = (self._replace_back, low, before, len(rows), fields)
         return self._commits.emit(changes, undo)
 
-    def _write(self, row: Row, key: str, value: Any) -> None:
+    def _write(self, row: Row, key: str, value: Any, *, anew: bool = False) -> None:
         fields, commits = row._fields, self._commits
         old = fields.get(key, MISSING)
-        if _same(old, value):
+        if not anew and _same(old, value):
             return
         if commits.guards and not commits.marks:
             with _Block(self):
-                self._write(row, key, value)
+                self._write(row, key, value, anew=anew)
             return
         fields[key] = value
         if not commits.marks and not commits.subscriptions:
@@ -380,6 +380,15 @@ class ObservableArray(MutableSequence[Row]):
             if row._array is self:
                 self._remove(self._rows.locate(row))
 
+    def _let_go_unasked(self, row: Row) -> None:
+        with self._lock:
+            guards, self._commits.guards = self._commits.guards, ()
+            try:
+                if row._array is self:
+                    self._remove(self._rows.locate(row))
+            finally:
+                self._commits.guards = guards
+
     # Rolling back: first what the list holds, then whose the rows are
 
     def _block(self) -> AbstractContextManager[None]:
@@ -425,6 +434,9 @@ class ObservableArray(MutableSequence[Row]):
                 holder._release(row)
             except BaseException as error:
                 errors.append(error)
+                if row._array is holder:
+                    # A guard refused it, but the row cannot be in two arrays.
+                    holder._let_go_unasked(row)
 
 
 class _Block:
@@ -507,7 +519,8 @@ def swap(array: ObservableArray, row: Row, key: str, old: object, new: object) -
         if row._array is not array or row._fields.get(key, MISSING) is not old:
             return False
         if new is not MISSING:
-            array._write(row, key, new)
+            # Two runs may start in one millisecond, and their records are equal.
+            array._write(row, key, new, anew=True)
         elif old is not MISSING:
             array._erase(row, key)
         return True

@@ -36,6 +36,7 @@ class Components:
         self._started: list[Host] = []
         self._waits: dict[str, set[str]] = {}
         self._leaving = False
+        self._errors: list[BaseException] = []
 
     def started(self, name: str) -> Host | None:
         """Return the host of a component that has started."""
@@ -71,35 +72,35 @@ class Components:
             cancel: Whether their exits are cancelled, as when a block is left that is.
         """
         self._leaving = True
-        errors = []
         starting = [host for host in self._hosts.values() if host not in self._started]
         for host in starting + self._started[::-1]:
             error = await host.end(cancel=cancel or host in starting)
-            errors += [] if error is None else [error]
+            self._errors += [] if error is None else [error]
+        errors, self._errors = self._errors, []
         if len(errors) == 1:
             raise errors[0]
         if errors:
             raise BaseExceptionGroup("several components raised when they were left", errors)
 
     async def _keep(self, host: Host) -> None:
-        token = _starting.set(host.name)
+        _starting.set((self, host))
         await host.keep(self._started)
-        _starting.reset(token)
         if self._leaving:
             return
         if host in self._started:
-            assert host.error is not None, "a component that is not left ends by an error"
-            self._fail(host.error)
+            ended = RuntimeError(f"the component {host.name!r} has ended by itself")
+            self._fail(ended if host.error is None else host.error)
         else:
             # Whoever asks again tries again.
             del self._hosts[host.name]
 
     @contextmanager
     def _noting_who_waits(self, name: str) -> Iterator[None]:
-        asking = _starting.get()
-        if asking is None or self._hosts[asking].ready.is_set():
+        of, asker = _starting.get() or (None, None)
+        if of is not self or asker is None or asker.ready.is_set():
             yield
             return
+        asking = asker.name
         cycle = self._path(name, asking)
         if cycle:
             raise ComponentCycleError((asking, *cycle))
@@ -154,8 +155,10 @@ class Host:
                     started.append(self)
                     self.ready.set()
                     await self._leave.wait()
-        except anyio.get_cancelled_exc_class():
-            raise
+        except anyio.get_cancelled_exc_class() as error:
+            # The scope keeps what is meant for this task.
+            self.error = RuntimeError(f"{self.name}: it awaited something that was cancelled")
+            self.error.__cause__ = error
         except BaseException as error:
             self.error = error
         finally:
@@ -172,7 +175,9 @@ class Host:
         return None if crashed else self.error
 
 
-_starting: ContextVar[str | None] = ContextVar("weftjobs_starting", default=None)
+_starting: ContextVar[tuple[Components, Host] | None] = ContextVar(
+    "weftjobs_starting", default=None
+)
 """The component that the code starts, or has started."""
 
 

@@ -144,7 +144,8 @@ def schedule_entrypoint(
             finds its row by `action`: one whose declaration in the code has not changed keeps
             its edits, where the code has changed it wins, and rows of jobs that are gone stay
             and do not run. What was missed while the process was down is told to `on_skip`,
-            once for each job, and noted in the row as `missed`.
+            once for each job, and noted in the row as `missed`; when the application stopped,
+            as `seen`.
         clock: Where the time comes from; a test passes a `weftjobs.testing.VirtualClock`.
 
     Raises:

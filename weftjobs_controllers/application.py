@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from weftjobs import Cron
 from weftjobs_controllers._ending import Ending
 from weftjobs_controllers._hosting import is_context_manager
-from weftjobs_controllers._signals import heeding_signals, wait_heeding
+from weftjobs_controllers._signals import Heeding, wait_for
 from weftjobs_controllers._threads import Backend, LoopThread
 from weftjobs_controllers.actions import PlannedAction
 from weftjobs_controllers.entrypoint import Entrypoint
@@ -238,9 +238,9 @@ class Application:
         _check_place()
         with self._launched() as launch:
             thread = LoopThread(partial(launch.serve, _nothing), backend, launch.ending.complete)
-            with heeding_signals(partial(self._heed, thread)):
+            with Heeding(partial(self._heed, thread)) as heeding:
                 thread.start()
-                self._wait_for_end(thread, launch.ending)
+                self._wait_for_end(thread, launch.ending, heeding.wait)
         if thread.error is not None:
             raise thread.error
 
@@ -283,16 +283,24 @@ class Application:
             thread = LoopThread(partial(launch.serve, launched.set), backend, ended)
             thread.start()
             try:
-                wait_heeding(launched)
+                wait_for(launched)
                 if thread.error is None:
                     yield self
-            finally:
-                # In a process that was forked meanwhile there is no such thread.
-                if os.getpid() == process:
-                    self.stop()
-                    self._wait_for_end(thread, launch.ending)
+            except BaseException:
+                # What comes out is the block's; what may have led to it is told.
+                self._end_thread(thread, launch, process)
+                if thread.error is not None:
+                    logger.error("%s: it has failed", self.id, exc_info=thread.error)
+                raise
+            self._end_thread(thread, launch, process)
         if thread.error is not None:
             raise thread.error
+
+    def _end_thread(self, thread: LoopThread, launch: Launch, process: int) -> None:
+        # In a process that was forked meanwhile there is no such thread.
+        if os.getpid() == process:
+            self.stop()
+            self._wait_for_end(thread, launch.ending, wait_for)
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
@@ -345,15 +353,15 @@ class Application:
         if self._launch is not None:
             self._launch.fail(error)
 
-    def _wait_for_end(self, thread: LoopThread, ending: Ending) -> None:
+    def _wait_for_end(self, thread: LoopThread, ending: Ending, wait: Callable[..., bool]) -> None:
         """Wait until it has ended, unless its event loop does not get to that in time."""
-        wait_heeding(ending.asked)
+        wait(ending.asked)
         entrypoints = [c for c in self.components.values() if isinstance(c, Entrypoint)]
         longest = max((each._longest_end() for each in entrypoints), default=0.0)
-        if not wait_heeding(ending.runs_over, longest + _MARGIN):
+        if not wait(ending.runs_over, longest + _MARGIN):
             logger.critical("%s: its event loop is blocked, and is left behind", self.id)
             return
-        wait_heeding(ending.left)
+        wait(ending.left)
         if not thread.ended.wait(_LAST_SECONDS):
             logger.warning("%s: its event loop does not end, and is left behind", self.id)
 

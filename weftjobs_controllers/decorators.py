@@ -147,7 +147,8 @@ def schedule(
 
 def specs_of(member: object) -> tuple[ActionSpec, ...]:
     """Return what `@schedule` attached to a member of a class, from the top decorator down."""
-    specs = getattr(member, _ATTRIBUTE, ())
+    # A lazy object would answer, or fail to, whatever it is asked for.
+    specs = inspect.getattr_static(member, _ATTRIBUTE, ())
     return specs if isinstance(specs, tuple) else ()
 
 

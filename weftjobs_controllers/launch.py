@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 
 from weftjobs_controllers._ending import Ending
 from weftjobs_controllers._hosting import Components, is_context_manager
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from weftjobs_controllers.application import Application
 
 logger = logging.getLogger("weftjobs_controllers")
+
+
+_LAST_WORDS = 5.0
+"""How many seconds hooks and components have once the application is aborted."""
 
 
 class Launch:
@@ -34,6 +39,8 @@ class Launch:
         self._application = application
         self._sessions: list[Session] = []
         self._failure: BaseException | None = None
+        self._closing_error: Exception | None = None
+        self._ended = False
         self.ending = Ending()
 
     async def serve(self, launched: Callable[[], object]) -> None:
@@ -63,6 +70,8 @@ class Launch:
         await self._tasks.__aenter__()
         self._body = anyio.CancelScope()
         self._body.__enter__()
+        self._closed = anyio.Event()
+        self._unhurried = anyio.CancelScope()
         self.components = Components(self._application.components, self._tasks, self.fail)
         try:
             if give_up:
@@ -90,13 +99,19 @@ class Launch:
         is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
         is_own = bool(self._body.__exit__(kind, error, traceback))
         self.ending.ask()
+        self._tasks.start_soon(self._close, is_cancelled and not is_own)
         try:
-            await self._close(cancel=is_cancelled and not is_own)
+            await self._closed.wait()
+        except anyio.get_cancelled_exc_class():
+            # Closing is a task of its own: whoever cancels this one, once or twice, hurries it.
+            self._unhurried.cancel()
+            raise
         finally:
-            self.ending.complete()
+            await self._tasks.__aexit__(None, None, None)
             for session in self._sessions:
                 session.adapter._shut_down()
-            await self._tasks.__aexit__(None, None, None)
+        if self._closing_error is not None:
+            raise self._closing_error
         if self._failure is not None and self._failure is not error:
             raise self._failure
         return is_own
@@ -172,19 +187,24 @@ class Launch:
                 for session in self._sessions:
                     stops.start_soon(session.stop)
 
-    async def _close(self, *, cancel: bool) -> None:
-        if not cancel:
-            try:
-                for session in self._launched_sessions():
-                    await session.wait()
-                await self._close_components(cancel=False)
-                return
-            except anyio.get_cancelled_exc_class():
-                with anyio.CancelScope(shield=True):
+    async def _close(self, at_once: bool) -> None:
+        """End the runs and leave the components, in a task that nobody else cancels."""
+        try:
+            with anyio.CancelScope(shield=True):
+                with self._unhurried:
+                    if at_once:
+                        self._unhurried.cancel()
+                    await anyio.lowlevel.checkpoint()
+                    for session in self._launched_sessions():
+                        await session.wait()
+                    await self._close_components(cancel=False)
+                if self._unhurried.cancelled_caught:
                     await self._abort()
-                raise
-        with anyio.CancelScope(shield=True):
-            await self._abort()
+        except Exception as error:
+            self._closing_error = error
+        finally:
+            self.ending.complete()
+            self._closed.set()
 
     def _launched_sessions(self) -> list[Session]:
         return [session for session in self._sessions if session.served]
@@ -193,13 +213,15 @@ class Launch:
         async with anyio.create_task_group() as aborts:
             for session in self._launched_sessions():
                 aborts.start_soon(session.abort)
-        await self._close_components(cancel=True)
+        with anyio.move_on_after(_LAST_WORDS, shield=True):
+            await self._close_components(cancel=True)
 
     async def _close_components(self, *, cancel: bool) -> None:
         self.ending.runs_over.set()
         application = self._application
         told = self._failure
-        if told is not None:
+        if told is not None and not self._ended:
+            self._ended = True
             await self._tell_fatal(told)
         try:
             await self.components.leave(cancel=cancel)
@@ -208,9 +230,15 @@ class Launch:
         except BaseException as error:
             self.fail(error)
         if self._failure is None:
-            await self._tell(application._on_done)
+            await self._tell_end(application._on_done)
         elif self._failure is not told:
             await self._tell_fatal(self._failure)
+
+    async def _tell_end(self, hook: Callable[..., object] | None) -> None:
+        """Tell a hook, once, also when the application is hurried meanwhile."""
+        if not self._ended:
+            self._ended = True
+            await self._tell(hook)
 
     async def _tell_fatal(self, failure: BaseException) -> None:
         try:

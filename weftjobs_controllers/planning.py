@@ -49,7 +49,10 @@ def fields_of(action: Action, timezone: str | ZoneInfo | None) -> dict[str, Any]
 
 
 def synchronize(
-    jobs: ObservableArray, actions: Mapping[str, Action], timezone: str | ZoneInfo | None
+    jobs: ObservableArray,
+    actions: Mapping[str, Action],
+    timezone: str | ZoneInfo | None,
+    now: int,
 ) -> list[str]:
     """Bring the rows of an array that outlived the process in line with the code.
 
@@ -70,7 +73,8 @@ def synchronize(
             elif row.get("declared") != _when(declared):
                 for field in _WHEN - declared.keys():
                     row.pop(field, None)
-                row.update(declared, declared=_when(declared))
+                # Before this moment the new schedule has missed nothing.
+                row.update(declared, declared=_when(declared), seen=now)
     return list(known)
 
 
@@ -84,7 +88,11 @@ def _when(declared: Mapping[str, Any]) -> dict[str, Any]:
 def _storable(fields: dict[str, Any]) -> dict[str, Any]:
     """Return fields with the trigger as text: what it is stays in the code."""
     return {
-        field: shown(value) if field == "trigger" else str(value) if field == "tz" else value
+        field: trigger_name(value)
+        if field == "trigger"
+        else str(value)
+        if field == "tz"
+        else value
         for field, value in fields.items()
     }
 
@@ -95,10 +103,8 @@ def latest_missed(trigger: Trigger | None, started: int, now: int) -> int | None
         return None
     if isinstance(trigger, Every) and trigger.origin is None:
         latest = now - (now - started) % trigger.interval
-    elif isinstance(trigger, Cron | Every):
-        latest = latest_slot(trigger, now)
     else:
-        latest = _walk(trigger, started, now)
+        latest = latest_slot(trigger, now)
     return latest if started < latest <= now else None
 
 
@@ -145,8 +151,14 @@ def plan_action(row: Row, *, aligned: bool = False, trigger: Trigger | None = No
     return planned
 
 
+def trigger_name(trigger: object) -> str:
+    """Return what stands for a trigger in a stored row: the same in every process."""
+    name = repr(trigger)
+    return f"{type(trigger).__module__}.{type(trigger).__qualname__}" if " at 0x" in name else name
+
+
 def _named_trigger(name: str, trigger: Trigger | None) -> Trigger:
-    if trigger is not None and name == shown(trigger):
+    if trigger is not None and name == trigger_name(trigger):
         return trigger
     raise InvalidScheduleError(
         f"trigger: {shown(name)} is not the trigger of this job",

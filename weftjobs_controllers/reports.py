@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+import anyio
+import anyio.lowlevel
+
 from weftjobs_controllers.actions import ActionInfo
 from weftjobs_controllers.context import ScheduleContext
 
@@ -78,6 +81,11 @@ class Reports:
                 await result
         except (SystemExit, KeyboardInterrupt) as error:
             self.exit(error)
+        except anyio.get_cancelled_exc_class():
+            # Awaiting a task that somebody else cancelled raises the same on asyncio.
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            logger.exception("%s: %s awaited something that was cancelled", self.adapter, name)
+            return False
         except Exception:
             logger.exception("%s: %s raised", self.adapter, name)
             return False

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import anyio
 
@@ -73,6 +75,7 @@ class Pipeline:
         clock: The time that a timeout is measured by.
         patience: Ends when the application stops and its runs do not.
         ignored: Told why a run was cut short that goes on in its thread all the same.
+        watch: Runs something beside a run.
     """
 
     middlewares: tuple[Middleware, ...]
@@ -81,6 +84,7 @@ class Pipeline:
     clock: Clock
     patience: Patience = field(default_factory=Patience)
     ignored: Callable[[ScheduleContext, CutShort], Awaitable[None]]
+    watch: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
 
 class Request:
@@ -153,31 +157,31 @@ class Request:
             await self._limited(call(self._context))
 
     async def _limited(self, call: Awaitable[object]) -> None:
-        limit = self._action.spec.timeout
-        clock = self._pipeline.clock
-        within = anyio.CancelScope() if limit is None else _clocks.move_on_after(clock, limit)
+        ended = anyio.Event()
+        if self._action.spec.timeout is not None:
+            self._pipeline.watch(partial(self._time, self._action.spec.timeout, ended))
         try:
-            with within as self._scope:
-                self._context.signal._follow(self._scope)
+            with anyio.CancelScope() as self._scope:
                 if self._cut is not None:
                     self._scope.cancel()
                 await call
         except RunAbortedError:
             raise
         except Exception as error:
-            if (cut := self._why_cut()) is not None:
-                raise cut from error
+            if self._cut is not None:
+                raise self._cut from error
             raise
-        if (cut := self._why_cut()) is not None:
-            raise cut
+        finally:
+            ended.set()
+        if self._cut is not None:
+            raise self._cut
 
-    def _why_cut(self) -> CutShort | None:
-        """Return why the run was cut short, if it was."""
-        limit = self._action.spec.timeout
-        if self._cut is None and self._scope is not None and self._scope.cancel_called:
-            assert limit is not None, "whoever cancels a run says why"
-            self._cut = RunTimeoutError(self._action.name, limit)
-        return self._cut
+    async def _time(self, limit: int, ended: anyio.Event) -> None:
+        """Cut the run short when it lasts too long; in a task of its own, which tells first."""
+        with _clocks.move_on_after(self._pipeline.clock, limit):
+            await ended.wait()
+        if not ended.is_set():
+            self.cut_short(RunTimeoutError(self._action.name, limit))
 
     async def _go_on(self, context: ScheduleContext) -> object:
         """Do what the middlewares are around."""
@@ -225,8 +229,8 @@ class Request:
         signal = self._context.signal
         signal._abort()
         with self._pipeline.patience.shield() as scope:
-            if (cut := self._why_cut()) is not None:
-                await self._pipeline.ignored(self._context, cut)
+            if self._cut is not None:
+                await self._pipeline.ignored(self._context, self._cut)
             await call.wait()
         if scope.cancel_called:
             raise RunAbortedError(self._action.name, lost=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -98,6 +98,7 @@ class Session:
             clock=self._clock,
             patience=self._patience,
             ignored=self._ignored,
+            watch=self._watch,
         )
         self._locks = Locks(application, self._clock)
         self._immediate: set[Row] = set()
@@ -129,7 +130,8 @@ class Session:
         """Make the rows of the jobs, or find those that have outlived the process."""
         timezone = self._application.timezone
         if stored:
-            self._orphans = set(synchronize(jobs, self._actions, timezone))
+            now = self._clock.now()
+            self._orphans = set(synchronize(jobs, self._actions, timezone, now))
             if self._orphans:
                 logger.warning(
                     "%s: rows of jobs that are gone stay, and do not run: %s",
@@ -164,36 +166,45 @@ class Session:
             row = self._rows[name]
             if row.get("paused"):
                 continue
-            missed = self._missed_while_down(action, row)
+            try:
+                missed = self._missed_while_down(action, row)
+            except Exception as error:
+                await self._reports.failed(error, self._info(action, row), None)
+                missed = None
             if row.get("immediate") or (missed is not None and action.spec.catch_up):
                 self._immediate.add(row)
                 self.scheduler.run_now(row)
-            elif missed is not None:
-                self._note_missed(row, missed)
+            if missed is not None and not action.spec.catch_up:
+                self._note(row, missed=missed)
                 scheduled_at = moment(missed, self._trigger_of(action, row))
                 await self._reports.skipped(self._info(action, row), scheduled_at, "missed")
 
-    def _note_missed(self, row: Row, missed: int) -> None:
+    def _note(self, row: Row, **facts: int) -> None:
         try:
-            row["missed"] = missed
+            row.update(facts)
         except Exception as error:
-            # A full disk is no reason not to start; it is told again after the next restart.
-            self._reports.log("error", f"missed: {error}", exc_info=error)
+            # A full disk is no reason not to start, nor not to stop.
+            self._reports.log("error", f"{row.get('action')}: {error}", exc_info=error)
 
     def _missed_while_down(self, action: Action, row: Row) -> int | None:
         last = row.get("last")
         started = last.get("started") if isinstance(last, Mapping) else None
         if type(started) is not int:
             return None
-        told = row.get("missed")
-        since = max(started, told) if type(told) is int else started
-        return latest_missed(self._trigger_of(action, row), since, self._clock.now())
+        now = self._clock.now()
+        noted = [started, row.get("missed"), row.get("seen")]
+        # What lies ahead was noted by a clock that was wrong.
+        since = max((each for each in noted if type(each) is int and each <= now), default=now)
+        return latest_missed(self._trigger_of(action, row), since, now)
 
     async def stop(self) -> None:
         """Start nothing more; the runs in progress may end before they are aborted."""
         self._locks.hurry()
         with _clocks.move_on_after(self._clock, self.shutdown_timeout) as limit:
             await self.scheduler.stop()
+        if self.served and self.adapter._stored:
+            for row in self._rows.values():
+                self._note(row, seen=self._clock.now())
         self._leave.set()
         if limit.cancelled_caught:
             await self.abort()
@@ -290,6 +301,18 @@ class Session:
         self, action: Action, context: ScheduleContext, row: Row, run: RunContext, *, launch: bool
     ) -> SkipReason | None:
         """Run, or return why that was skipped."""
+        try:
+            return await self._run_if_due(action, context, row, run, launch=launch)
+        finally:
+            scope = context._scope.stack
+            if scope is not None:
+                # A condition may have entered something, and no run has left it.
+                with self._patience.shield():
+                    await scope.aclose()
+
+    async def _run_if_due(
+        self, action: Action, context: ScheduleContext, row: Row, run: RunContext, *, launch: bool
+    ) -> SkipReason | None:
         due = run.due
         if self._is_late(due):
             return "missed"
@@ -416,6 +439,10 @@ class Session:
             await self._reports.failed(error, self._info(action, row), None)
         else:
             self._reports.log("error", str(error), exc_info=error)
+
+    def _watch(self, watch: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have something be watched beside a run."""
+        self._keepers.start_soon(watch)
 
     async def _ignored(self, context: ScheduleContext, error: CutShort) -> None:
         """Tell why a run was cut short before it ends, which a thread may never do."""

@@ -30,13 +30,12 @@ class AbortSignal:
 
     """
 
-    __slots__ = ("_clock", "_event", "_made", "_scope", "_token")
+    __slots__ = ("_clock", "_event", "_made", "_token")
 
     def __init__(self, clock: Clock, token: EventLoopToken) -> None:
         self._clock = clock
         self._token = token
         self._made = False
-        self._scope: anyio.CancelScope | None = None
         self._event: anyio.Event | None = None
 
     def __repr__(self) -> str:
@@ -45,13 +44,7 @@ class AbortSignal:
     @property
     def aborted(self) -> bool:
         """Whether the run should end; may be read in any thread."""
-        # trio answers only on the event loop, where a run may look before it is told.
-        return self._made or (on_event_loop() and self._is_cut)
-
-    @property
-    def _is_cut(self) -> bool:
-        """Whether the run is cut short; asked on the event loop."""
-        return self._scope is not None and self._scope.cancel_called
+        return self._made
 
     async def wait(self) -> None:
         """Wait until the run should end."""
@@ -93,10 +86,6 @@ class AbortSignal:
             else:
                 with _clocks.move_on_after(self._clock, milliseconds):
                     await self.wait()
-
-    def _follow(self, scope: anyio.CancelScope) -> None:
-        """Be aborted once a scope is cancelled, which may have a deadline."""
-        self._scope = scope
 
     def _abort(self) -> None:
         """Abort the run, on the event loop."""

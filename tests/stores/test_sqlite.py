@@ -509,7 +509,7 @@ async def test_settled_and_synchronous(path: Path) -> None:
         jobs = await store.open("jobs")
         jobs.append(Row(name="a"))
         await store.settled()
-        connection = sqlite3.connect(f"file:{path}?immutable=1", uri=True)
+        connection = sqlite3.connect(path)
         (count,) = connection.execute("SELECT count(*) FROM rows").fetchone()
         connection.close()
         assert count == 1

@@ -36,7 +36,8 @@ def open_store(url: str, *, kept_runs: int = 1_000, clock: Clock | None = None) 
     opener = _OPENERS.get(parts.scheme)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     synchronous = options.pop("synchronous", "normal")
-    if opener is None or parts.netloc or len(parts.path) < 2 or parts.fragment or options:
+    wrong = parts.netloc or len(parts.path) < 2 or parts.fragment or options
+    if opener is None or wrong or "\0" in unquote(parts.path):
         raise _invalid("url", url)
     if synchronous not in ("normal", "full"):
         raise JobsError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +21,10 @@ _SCHEDULE = {"at", "every", "cron", "tz", "trigger", "paused", "declared"}
 
 _PRUNE_EVERY = 64
 """After how many entries of a row its history is shortened again."""
+
+
+_LONGEST_KEY = 64
+"""How many bytes of position a row may have before all rows are numbered anew."""
 
 
 class Writer(Protocol):
@@ -54,7 +57,7 @@ class Stored:
         self._number = number
         self._due: int | None = None
         self._begun: int | None = None
-        self._entries: Counter[int] = Counter()
+        self._entries: dict[int, dict[str, int]] = {}
         self.jobs = jobs
         self.lock = lock
         self.ids: dict[Row, int] = {}
@@ -95,7 +98,7 @@ class Stored:
         )
         connection.executemany(
             "UPDATE rows SET position = ? WHERE id = ?",
-            [(positions[row], self.ids[row]) for row in changes.placed if row not in ids],
+            [(key, self.ids[row]) for row, key in positions.items() if row not in ids],
         )
         for row, edited in changes.schedules.items():
             if row not in ids:
@@ -109,6 +112,7 @@ class Stored:
         statement = "INSERT INTO rows (array, position, fields) VALUES (?, ?, ?)"
         number = connection.execute(statement, [self._number, position, fields]).lastrowid
         assert number is not None
+        self._entries[number] = {"runs": 0, "edits": 0}
         schedule = {key: (None, row._fields[key]) for key in _SCHEDULE & row._fields.keys()}
         self._note_edit(connection, number, now, "inserted", schedule)
         return number
@@ -116,6 +120,7 @@ class Stored:
     def _remove(self, connection: sqlite3.Connection, number: int, now: int) -> None:
         connection.execute("DELETE FROM rows WHERE id = ?", [number])
         self._note_edit(connection, number, now, "removed", {})
+        self._entries.pop(number, None)
         connection.execute("INSERT INTO gone (array, row) VALUES (?, ?)", [self._number, number])
         # What is known of rows that are gone is bounded as well.
         forgotten = connection.execute(
@@ -142,6 +147,9 @@ class Stored:
             fresh = spread(before, after, end - start)
             keys |= {row: key for (_, row), key in zip(placed[start:end], fresh, strict=True)}
             start = end
+        if max(map(len, keys.values()), default=0) > _LONGEST_KEY:
+            rows = list(self.jobs._rows)
+            return dict(zip(rows, spread(None, None, len(rows)), strict=True))
         return keys
 
     def _key_at(self, index: int, keys: Mapping[Row, bytes]) -> bytes:
@@ -196,10 +204,12 @@ class Stored:
         self._prune(connection, "edits", number)
 
     def _prune(self, connection: sqlite3.Connection, table: str, number: int) -> None:
-        self._entries[number] += 1
-        if self._entries[number] < _PRUNE_EVERY:
+        # What earlier lives of the process left is looked at with the first entry of this one.
+        entries = self._entries.setdefault(number, {"runs": _PRUNE_EVERY, "edits": _PRUNE_EVERY})
+        entries[table] += 1
+        if entries[table] < _PRUNE_EVERY:
             return
-        del self._entries[number]
+        entries[table] = 0
         connection.execute(
             f"DELETE FROM {table} WHERE row = ? AND id <= "
             f"(SELECT id FROM {table} WHERE row = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
@@ -242,6 +252,9 @@ class _Changes:
         row, key = change.row, change.key
         if key is None:
             self.placed[row] = None
+            if change.kind != "moved":
+                # Taken out and put back: what was edited meanwhile was told to nobody.
+                self.written[row] = None
             return
         check(row, key, row._fields.get(key))
         self.written[row] = None

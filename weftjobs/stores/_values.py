@@ -10,9 +10,10 @@ from typing import Any
 from weftjobs._row import Row
 from weftjobs.errors import JobsError, shown
 
-_EXACT = frozenset({bool, int})
-
 _DEEPEST = 100
+
+_LONGEST_INTEGER = 10_000
+"""How many bits: Python itself refuses to write much longer ones as text."""
 
 _FIX = "Store text, numbers, True, False, None, and lists and dicts of these."
 
@@ -40,7 +41,7 @@ def check(row: Row, key: str, value: object) -> None:
 
 
 def _why_not(value: object, depth: int) -> str | None:
-    if value is None or type(value) in _EXACT:
+    if value is None or type(value) is bool:
         return None
     if depth > _DEEPEST:
         return "it is nested too deep"
@@ -69,12 +70,17 @@ def _why_not_text(value: str, depth: int) -> str | None:
     return None
 
 
+def _why_not_int(value: int, depth: int) -> str | None:
+    return None if value.bit_length() < _LONGEST_INTEGER else "it is too long a number"
+
+
 def _why_not_float(value: float, depth: int) -> str | None:
     return None if math.isfinite(value) else "JSON has no such number"
 
 
 # By the exact type: an IntEnum or a subclass of dict would come back as something else.
 _CHECKS: dict[type, Callable[[Any, int], str | None]] = {
+    int: _why_not_int,
     str: _why_not_text,
     float: _why_not_float,
     list: _why_not_list,

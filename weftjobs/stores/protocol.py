@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from weftjobs.rows import ObservableArray, Row
+from weftjobs.units import Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Store(Protocol):
         row: Row | int | None = None,
         *,
         limit: int = 100,
-        before: int | None = None,
+        before: Instant | None = None,
     ) -> AsyncIterator[Run | Edit]:
         """Iterate over what became of the rows of an array, the latest first.
 
@@ -84,7 +85,8 @@ class Store(Protocol):
             name: The name of the array.
             row: One row, or its number; `None` for all, those that were removed included.
             limit: How many at most.
-            before: Only what was before this instant, in ms since the epoch.
+            before: Only what was before this instant: ms since the epoch, an aware `datetime`,
+                or ISO 8601 text with an offset.
 
         Raises:
             JobsError: `store`, when it cannot be read; `invalid`, when the row is not one of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,6 +21,7 @@ from weftjobs.errors import JobsError, shown
 from weftjobs.rows import Change, ObservableArray, Row
 from weftjobs.stores._stored import Stored
 from weftjobs.stores.protocol import Edit, Run
+from weftjobs.units import Instant, to_instant
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -69,7 +71,8 @@ class SQLiteStore:
     """
 
     def __init__(self, path: str, *, full: bool, kept_runs: int, clock: Clock) -> None:
-        self.path = Path(path)
+        # One file has one lock, by whatever name and from wherever it is opened.
+        self.path = Path(path).resolve()
         self._full = full
         self.kept_runs = kept_runs
         self.clock = clock
@@ -125,27 +128,33 @@ class SQLiteStore:
         row: Row | int | None = None,
         *,
         limit: int = 100,
-        before: int | None = None,
+        before: Instant | None = None,
     ) -> AsyncIterator[Run | Edit]:
         """Iterate over what became of the rows of an array; see `Store.history`."""
         self._check_open()
+        _check_count("limit", limit)
         number = self.number(name, row) if isinstance(row, Row) else row
-        for entry in await _in_thread(partial(self._history, name, number, limit, before)):
+        if number is not None:
+            _check_count("row", number)
+        until = None if before is None else to_instant(before, "before")
+        for entry in await _in_thread(partial(self._history, name, number, limit, until)):
             yield entry
 
     async def settled(self) -> None:
         """Wait until everything so far is on disk; see `Store.settled`."""
         self._check_open()
         if self._connection is not None:
-            await _in_thread(partial(self._checkpoint, "FULL"))
+            await _in_thread(self._sync)
 
     # Opening and closing, in a thread
 
     def _check_file(self) -> None:
         """Refuse a file that is not ours, having changed nothing of it."""
-        if not self.path.parent.is_dir():
+        with self._reported():
+            found, exists = self.path.parent.is_dir(), self.path.exists()
+        if not found:
             raise self._error("its folder does not exist", fix="Make the folder first.")
-        if self.path.exists():
+        if exists:
             with self._reported(), closing(self._reader()) as connection:
                 self._check_header(connection)
 
@@ -252,6 +261,9 @@ class SQLiteStore:
             connection.execute("PRAGMA wal_autocheckpoint = 0")
         if not has_tables:
             with _transaction(connection):
+                if self._check_header(connection):
+                    # Another process was faster.
+                    return
                 for statement in _SCHEMA.split(";\n"):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -262,7 +274,11 @@ class SQLiteStore:
         try:
             return _opened(place)
         except sqlite3.OperationalError:
-            # A folder that is read-only has no room for the files that readers share.
+            # A folder that is read-only has no room for the files that readers share. Without
+            # them what is in the log could not be seen.
+            log = self.path.with_name(f"{self.path.name}-wal")
+            if log.exists() and log.stat().st_size:
+                raise
             return _opened(f"{place}&immutable=1")
 
     def _close(self) -> None:
@@ -292,26 +308,42 @@ class SQLiteStore:
             if self._commits >= _CHECKPOINT_EVERY and not (self._full or self._checkpointing):
                 self._commits = 0
                 self._checkpointing = True
-                threading.Thread(
-                    target=self._checkpoint_soon, name="weftjobs", daemon=True
-                ).start()
+                self._start_checkpoint()
+
+    def _start_checkpoint(self) -> None:
+        try:
+            threading.Thread(target=self._checkpoint_soon, name="weftjobs", daemon=True).start()
+        except RuntimeError:
+            # There is no thread to be had; the next one does it.
+            self._checkpointing = False
+
+    def _sync(self) -> None:
+        """Have what was committed survive a loss of power: it is in the log, or in the file."""
+        with self._reported():
+            for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+                if path.exists():
+                    descriptor = os.open(path, os.O_RDONLY)
+                    try:
+                        os.fsync(descriptor)
+                    finally:
+                        os.close(descriptor)
 
     def _checkpoint_soon(self) -> None:
         try:
-            self._checkpoint("PASSIVE")
+            self._checkpoint()
         except JobsError:
             # The next one does it; the log has everything until then.
             pass
         finally:
             self._checkpointing = False
 
-    def _checkpoint(self, kind: str) -> None:
+    def _checkpoint(self) -> None:
         with (
             self._reported(),
             closing(sqlite3.connect(self.path, timeout=_WAIT, isolation_level=None)) as connection,
         ):
             connection.execute("PRAGMA synchronous = FULL")
-            connection.execute(f"PRAGMA wal_checkpoint({kind})").fetchone()
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def _history(
         self, name: str, row: int | None, limit: int, before: int | None
@@ -349,7 +381,7 @@ class SQLiteStore:
     def _reported(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, OverflowError, json.JSONDecodeError) as error:
             raise self._error(str(error), fix=_fix_of(error)) from error
 
     def _error(self, what: str, *, fix: str) -> JobsError:
@@ -358,6 +390,15 @@ class SQLiteStore:
 
 async def _in_thread(function: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(function)
+
+
+def _check_count(name: str, value: object) -> None:
+    if type(value) is not int or not 1 <= value < 1 << 63:
+        raise JobsError(
+            f"{name}: {shown(value)} is not a number from 1",
+            reason="invalid",
+            fix="Give 1 or more.",
+        )
 
 
 def _opened(place: str) -> sqlite3.Connection:
@@ -371,7 +412,7 @@ def _opened(place: str) -> sqlite3.Connection:
 
 
 def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not name or not name.isprintable():
         raise JobsError(
             f"name: {shown(name)} is not the name of an array",
             reason="invalid",
