@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -525,6 +527,58 @@ async def test_component_that_crashes_while_it_runs() -> None:
             await anyio.sleep_forever()
     assert caught.group_contains(OSError, match="connection lost")
     assert journal == ["+db", "job 1", f"fatal {caught.value!r}", "-db"]
+
+
+async def test_application_as_a_component_of_another() -> None:
+    """K4: a component is any object; names of one have nothing to do with those of the other."""
+    journal: list[str] = []
+    inner = Application(
+        id="inner", name="Inner", components={"db": Component("db", journal)}, bootstrap=["db"]
+    )
+    outer = Application(id="outer", name="Outer", components={"db": inner}, bootstrap=["db"])
+    async with outer:
+        assert journal == ["+db"]
+    assert journal == ["+db", "-db"]
+
+
+async def test_component_that_ends_by_itself() -> None:
+    """K4: that is an error too, told to `on_fatal`."""
+    fatal: list[BaseException] = []
+
+    @asynccontextmanager
+    async def connection() -> AsyncIterator[str]:
+        with anyio.CancelScope() as scope:
+            gate.append(scope)
+            yield "connection"
+
+    gate: list[anyio.CancelScope] = []
+    application = Application(
+        id="app",
+        name="App",
+        components={"connection": connection()},
+        bootstrap=["connection"],
+        on_fatal=lambda application, error: fatal.append(error),
+    )
+    with pytest.raises(RuntimeError, match="the component 'connection' has ended by itself"):
+        async with application:
+            gate[0].cancel()
+            await anyio.sleep_forever()
+    assert len(fatal) == 1
+
+
+async def test_hook_of_the_end_is_told_once_and_does_not_hang() -> None:
+    """K4: also when the block is cancelled while it is told."""
+    told: list[str] = []
+
+    async def on_done(application: Application) -> None:
+        told.append("done")
+        scope.cancel()
+        await anyio.sleep_forever()
+
+    with anyio.CancelScope() as scope:
+        async with Application(id="app", name="App", components={}, on_done=on_done):
+            pass
+    assert told == ["done"]
 
 
 async def test_component_that_fails_to_be_left() -> None:

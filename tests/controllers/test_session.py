@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from tests.controllers.booting import Booted
@@ -290,6 +291,48 @@ async def test_timeout_of_an_async_run() -> None:
         "reason": "timeout",
     }
     assert [type(error) for error, _, _ in booted.hooks.errors] == [RunTimeoutError] * 2
+
+
+async def test_timeout_wakes_those_who_wait_for_the_signal() -> None:
+    """K8a: the signal is aborted before the run is cancelled, for every task and thread."""
+    woken: list[str] = []
+
+    class Jobs(Controller):
+        @schedule("1h", timeout="5m")
+        async def job(self) -> None:
+            async def wait() -> None:
+                with anyio.CancelScope(shield=True):
+                    await self.signal.wait()
+                woken.append("task")
+
+            def wait_in_thread() -> None:
+                self.signal.wait_blocking()
+                woken.append("thread")
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait)
+                await anyio.to_thread.run_sync(wait_in_thread)
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("66m")
+    assert sorted(woken) == ["task", "thread"]
+    assert [type(error) for error, _, _ in booted.hooks.errors] == [RunTimeoutError]
+
+
+async def test_scope_that_a_condition_used_is_closed() -> None:
+    """K6: also when the run was skipped."""
+    closed: list[str] = []
+
+    def skip(context: ScheduleContext) -> bool:
+        context.scope.callback(closed.append, "closed")
+        return True
+
+    jobs, _ = noting(every="1h", skip_if=skip)
+    booted = Booted(jobs)
+    async with booted.application:
+        await booted.clock.advance("2h")
+    assert closed == ["closed", "closed"]
 
 
 async def test_timeout_that_is_not_reached() -> None:

@@ -117,6 +117,25 @@ def test_refused_deletion_of_a_field() -> None:
     assert dict(jobs[0]) == {"a": 1, "c": 3}
 
 
+def test_row_that_another_array_does_not_give_back() -> None:
+    """A3: a block that is rolled back has its rows again, whatever that array's guard says."""
+    first, second = ObservableArray([Row(n=1)]), ObservableArray()
+
+    def refuse_removals(commit: tuple[Change, ...]) -> None:
+        if any(change.kind == "removed" for change in commit):
+            raise Refused
+
+    def refuse(commit: tuple[Change, ...]) -> None:
+        raise Refused
+
+    second.guard(refuse_removals)
+    first.guard(refuse)
+    with pytest.raises(Refused), atomic(first):
+        second.append(first.pop())
+    assert [dict(row) for row in first] == [{"n": 1}]
+    assert len(second) == 0
+
+
 def test_latest_guard_is_asked_first() -> None:
     """P3: so that a store, which was there first, writes what all others have let pass."""
     jobs = ObservableArray()

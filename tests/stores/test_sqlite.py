@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -155,6 +156,7 @@ NOT_JSON: dict[str, Any] = {
     "key": {1: "one"},
     "nested": [{"deep": {1, 2}}],
     "lone surrogate": "\ud800",
+    "huge": 10**5000,
     "a class of int": type("Level", (int,), {})(5),
 }
 
@@ -528,6 +530,130 @@ async def test_log_is_worked_into_the_file(url: str, path: Path) -> None:
         jobs[0]["n"] = -1
         assert path.stat().st_size > 0
     assert not path.with_name("jobs.db-wal").exists()
+
+
+async def test_row_that_is_taken_out_edited_and_put_back(url: str) -> None:
+    """P2, P3: what was edited while it was nobody's is written, or refused, like any edit."""
+    async with open_store(url) as store:
+        jobs = await store.open("jobs")
+        jobs.append(Row(n=1, every="1h"))
+        with atomic(jobs):
+            row = jobs.pop(0)
+            row["every"] = "2h"
+            jobs.insert(0, row)
+        with pytest.raises(JobsError, match="cannot be stored"), atomic(jobs):
+            row = jobs.pop(0)
+            row["x"] = object()
+            jobs.insert(0, row)
+        assert contents(jobs) == [{"n": 1, "every": "2h"}]
+    async with open_store(url) as store:
+        assert contents(await store.open("jobs")) == [{"n": 1, "every": "2h"}]
+
+
+async def test_one_file_has_one_lock(
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1: whatever it is called, and from wherever it is opened."""
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    (path.parent / "elsewhere").mkdir()
+    async with open_store(url) as store:
+        jobs = await store.open("jobs")
+        async with open_store(f"sqlite:///{link}") as other:
+            with pytest.raises(JobsError) as raised:
+                await other.open("jobs")
+            assert raised.value.reason == "locked"
+    monkeypatch.chdir(path.parent)
+    async with open_store("sqlite:///relative.db") as store:
+        jobs = await store.open("jobs")
+        jobs.append(Row(n=1))
+        monkeypatch.chdir(path.parent / "elsewhere")
+        await store.settled()
+        assert len(await entries(store, "jobs")) == 1
+        assert list((path.parent / "elsewhere").iterdir()) == []
+
+
+async def test_history_is_bounded_over_restarts(url: str) -> None:
+    """P4: a process that lives for a few runs only does not add to it for ever."""
+    last: list[Run] = []
+    for _ in range(6):
+        async with open_store(url, kept_runs=10) as store:
+            jobs = await store.open("jobs")
+            if not jobs:
+                jobs.append(Row(every="1h"))
+            await run_hourly(jobs, 30, lambda job, context: None)
+            last = [e for e in await entries(store, "jobs", limit=1000) if isinstance(e, Run)]
+    assert len(last) <= 10 + 30
+
+
+async def test_positions_stay_short(url: str) -> None:
+    """A7: rows that are always put in at one place are numbered anew now and then."""
+    async with open_store(url) as store:
+        jobs = await store.open("jobs")
+        jobs.extend([Row(n="first"), Row(n="last")])
+        for number in range(1_500):
+            jobs.insert(1, Row(n=number))
+        before = contents(jobs)
+        stored = store._arrays["jobs"]  # type: ignore[attr-defined]
+        assert max(map(len, stored.positions.values())) <= 64
+    async with open_store(url) as store:
+        assert contents(await store.open("jobs")) == before
+
+
+async def test_two_runs_that_start_in_one_millisecond(url: str) -> None:
+    """S9, P4: their records are equal, and they are two runs all the same."""
+    clock = VirtualClock(0)
+
+    async def run(job: Row, context: RunContext) -> None:
+        context.release()
+        await clock.sleep("1s")
+
+    async with open_store(url, clock=clock) as store:
+        jobs = await store.open("jobs")
+        jobs.append(Row(every="1h"))
+        async with Scheduler(jobs, run, clock=clock) as scheduler:
+            for _ in range(2):
+                assert scheduler.run_now(jobs[0])
+                await clock.advance(0)
+            assert scheduler.running(jobs[0]) == 2
+            await clock.advance("2s")
+        assert len([e for e in await entries(store, "jobs") if isinstance(e, Run)]) == 2
+
+
+class Reason(StrEnum):
+    ODD = "odd"
+
+
+class Odd(Exception):
+    reason = Reason.ODD
+
+
+@pytest.mark.parametrize("error", [Odd("boom"), Exception("\ud800")])
+async def test_error_that_is_hard_to_store(url: str, error: Exception) -> None:
+    """S3: how a run ended is written, whatever its error is made of."""
+
+    async def run(job: Row, context: RunContext) -> None:
+        raise error
+
+    async with open_store(url) as store:
+        jobs = await store.open("jobs")
+        jobs.append(Row(at=0))
+        await run_hourly(jobs, 1, run)
+        assert jobs[0]["last"]["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"limit": 0}, {"limit": None}, {"before": "soon"}, {"before": 10**30}, {"row": "a"}],
+)
+async def test_wrong_questions(url: str, options: dict[str, Any]) -> None:
+    """Z2, Z3: what is no number and no instant is refused."""
+    async with open_store(url) as store:
+        await store.open("jobs")
+        with pytest.raises(JobsError) as raised:
+            await entries(store, "jobs", **options)
+        assert raised.value.reason == "invalid"
+        assert await entries(store, "jobs", before="1970-01-02T00:00:00Z") == []
 
 
 async def test_edits_from_threads(url: str) -> None:

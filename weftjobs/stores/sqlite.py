@@ -63,6 +63,10 @@ _WAIT = 5.0
 """How many seconds another process may keep the file."""
 
 
+_TRIES = 50
+"""How often the file is asked for in that time, where SQLite itself does not wait."""
+
+
 class SQLiteStore:
     """Arrays in a file; `open_store("sqlite:///…")` makes one. See `Store`.
 
@@ -160,9 +164,10 @@ class SQLiteStore:
 
     def _check_header(self, connection: sqlite3.Connection) -> bool:
         """Return whether the file has our tables; refuse what is another's."""
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        with _snapshot(connection):
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != _APPLICATION:
             if tables or application or version:
                 raise self._error(
@@ -255,7 +260,7 @@ class SQLiteStore:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         has_tables = self._check_header(connection)
-        connection.execute("PRAGMA journal_mode = WAL")
+        _use_log(connection)
         connection.execute(f"PRAGMA synchronous = {'FULL' if self._full else 'NORMAL'}")
         if not self._full:
             connection.execute("PRAGMA wal_autocheckpoint = 0")
@@ -418,6 +423,31 @@ def _check_name(name: object) -> None:
             reason="invalid",
             fix="Name it with text, such as 'jobs'.",
         )
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Switch to a write-ahead log, for which SQLite does not wait when the file is in use."""
+    for attempt in range(_TRIES):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError:
+            if attempt == _TRIES - 1:
+                raise
+            threading.Event().wait(_WAIT / _TRIES)
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Have all that is read be of one moment: another process may be making the tables."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
 
 
 @contextmanager
