@@ -107,7 +107,7 @@ class Session:
         self._plain = {name for name, action in actions.items() if _is_plain(action)}
         self._started: Counter[str] = Counter()
         self._in_progress: set[ScheduleContext] = set()
-        self._failing: dict[int, tuple[BaseException, ScheduleContext]] = {}
+        self._failing: dict[int, tuple[BaseException, ScheduleContext, bool]] = {}
         self._scope = anyio.CancelScope(shield=True)
         self._aborted = False
         self.served = False
@@ -235,7 +235,12 @@ class Session:
 
     def describe(self, name: str) -> ActionInfo:
         """Return a job as it is now."""
-        return self._info(self._actions[name], self._rows[name])
+        row = self._rows[name]
+        if row not in self.adapter.jobs:
+            # It was replaced, or taken off.
+            row = next((each for each in self.adapter.jobs if each.get("action") == name), row)
+            self._rows[name] = row
+        return self._info(self._actions[name], row)
 
     # What the scheduler calls
 
@@ -272,8 +277,8 @@ class Session:
             reason = await self._run_unless_skipped(action, context, row, run, launch=launch)
         except BaseException as error:
             raised = self._judged(action, error)
-            if context in self._in_progress:
-                self._failing[id(raised)] = raised, context
+            told = context not in self._in_progress
+            self._failing[id(raised)] = raised, context, told
             if raised is error:
                 raise
             raise raised from None if isinstance(raised, RunAbortedError) else error
@@ -431,9 +436,9 @@ class Session:
         context._set(run=self._started[name])
 
     async def _failed(self, row: Row, error: Exception) -> None:
-        _, context = self._failing.pop(id(error), (None, None))
+        _, context, told = self._failing.pop(id(error), (None, None, False))
         if context is not None:
-            if not (isinstance(error, CutShort) and error._told):
+            if not (told or (isinstance(error, CutShort) and error._told)):
                 await self._tell_failed(context, error)
         elif (action := self._find_action(row)) is not None:
             await self._reports.failed(error, self._info(action, row), None)

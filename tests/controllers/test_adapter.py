@@ -385,6 +385,20 @@ async def test_row_of_no_job(name: Any, caplog: pytest.LogCaptureFixture) -> Non
     assert [type(error) for error in errors] == [UnknownActionError] * 2
 
 
+async def test_row_that_was_replaced() -> None:
+    """K10: the job is what its row says, whichever row that is."""
+    booted, noted = booted_every("1h")
+    async with booted.application:
+        booted.adapter.jobs[:] = [Row(action="Jobs.job", every="5m")]
+        (action,) = booted.entrypoint.actions
+        assert action.schedule == "every 5m"
+        assert action.next_time is not None
+        await booted.clock.advance("5m")
+        del booted.adapter.jobs[0]
+        assert booted.entrypoint.actions[0].next_time is None
+    assert noted == ["2026-01-01T00:05:00+00:00"]
+
+
 async def test_run_now() -> None:
     """K10: the scheduler of the adapter starts a run at once."""
     booted, noted = booted_every("1h")

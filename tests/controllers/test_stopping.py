@@ -376,6 +376,34 @@ async def test_async_hook_hears_of_a_thread_that_is_left_behind(
     ]
 
 
+async def test_run_that_takes_long_to_clean_up_is_told_once() -> None:
+    """K11: it is given up, and what it makes of that later is no second failure."""
+    told: list[str] = []
+    gate = anyio.Event()
+
+    class Jobs(Controller):
+        @schedule("1h", immediate=True)
+        async def job(self) -> None:
+            begun.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await gate.wait()
+
+    begun = anyio.Event()
+
+    def on_error(error: Exception, action: Any, context: Any) -> None:
+        told.append(f"{type(error).__name__} {context is not None}")
+        gate.set()
+
+    adapter = schedule_entrypoint(on_error=on_error)
+    entrypoint = build_entrypoints(controllers=[Jobs], schedule=adapter, shutdown_timeout=1)
+    async with application_of(entrypoint):
+        await begun.wait()
+    assert told == ["RunAbortedError True"]
+
+
 async def test_leaving_on_a_virtual_clock_never_hangs() -> None:
     """K11, T2: several runs asleep at once, threads among them, end within their time."""
     journal: list[str] = []
