@@ -56,18 +56,16 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command, and exit: 0, 1 for what was checked and is wrong, 2 for wrong usage."""
     try:
         code = app(arguments, standalone_mode=False)
-    except UsageError as error:
-        code = _fail(_sentence(error))
-    except JobsError as error:
+    except (UsageError, JobsError) as error:
         code = _fail(_sentence(error))
     except typer.Abort:
         code = 130
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: str, code: int = 2) -> int:
+def _fail(message: str) -> int:
     print(f"weftjobs: {message}", file=sys.stderr)
-    return code
+    return 2
 
 
 def _sentence(error: Exception) -> str:

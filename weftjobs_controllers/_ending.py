@@ -31,11 +31,6 @@ class Ending:
         if self.asked.is_set():
             self._heard.set()
 
-    @property
-    def attached(self) -> bool:
-        """Whether an event loop hears of it."""
-        return self._post is not None
-
     def ask(self) -> None:
         """Ask to stop, from any thread; asking again changes nothing."""
         self.asked.set()

@@ -74,6 +74,11 @@ class ActionSpec:
     middlewares: tuple[Middleware, ...] = ()
     groups: tuple[str, ...] = ()
 
+    @property
+    def on_grid(self) -> bool:
+        """Whether its times lie on the grid of the clock: asked for, or shared by instances."""
+        return self.aligned or self.exclusive is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Action:

@@ -101,9 +101,8 @@ class Entrypoint:
         """Check the jobs as a whole, and yield them as the code declares them."""
         for name, action in self._checked().items():
             row = Row(fields_of(action, application.timezone))
-            spec = action.spec
-            trigger = plan_action(row, aligned=spec.aligned or spec.exclusive is not None)
-            yield PlannedAction(name, text_of(trigger), trigger, spec.overlap, idle)
+            trigger = plan_action(row, aligned=action.spec.on_grid)
+            yield PlannedAction(name, text_of(trigger), trigger, action.spec.overlap, idle)
 
     def _why_idle(self, listed: bool) -> str | None:
         """Return why the jobs never run, if they do not."""

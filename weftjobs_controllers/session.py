@@ -20,7 +20,7 @@ from weftjobs import (
     Trigger,
 )
 from weftjobs_controllers import _clocks
-from weftjobs_controllers.actions import Action, ActionInfo, ActionSpec
+from weftjobs_controllers.actions import Action, ActionInfo
 from weftjobs_controllers.context import ScheduleContext
 from weftjobs_controllers.errors import (
     ComponentNotStartedError,
@@ -253,7 +253,7 @@ class Session:
         # Every edit of the row comes by here, and what it says is asked for at every run.
         self._schedules[row] = None, text_of(None)
         try:
-            trigger = plan_action(row, aligned=_is_aligned(spec), trigger=spec.trigger)
+            trigger = plan_action(row, aligned=spec.on_grid, trigger=spec.trigger)
         except InvalidScheduleError:
             if paused:
                 return None
@@ -489,7 +489,7 @@ class Session:
         schedule = self._schedules.get(row)
         if schedule is None:
             spec = action.spec
-            trigger = trigger_of(row, aligned=_is_aligned(spec), trigger=spec.trigger)
+            trigger = trigger_of(row, aligned=spec.on_grid, trigger=spec.trigger)
             schedule = trigger, text_of(trigger)
         return schedule
 
@@ -520,10 +520,6 @@ async def _is_true(condition: Any, context: ScheduleContext) -> bool:
 
 def _is_plain(action: Action) -> bool:
     return not inspect.iscoroutinefunction(getattr(action.controller, action.method))
-
-
-def _is_aligned(spec: ActionSpec) -> bool:
-    return spec.aligned or spec.exclusive is not None
 
 
 def _first_leaf(error: BaseException) -> BaseException:

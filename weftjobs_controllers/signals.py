@@ -18,8 +18,8 @@ class AbortSignal:
 
     It is aborted when the application stops and the run has not ended within the
     `shutdown_timeout`, when the run exceeds its `timeout`, and when an exclusive run loses its
-    lock. An `async` run is cancelled as
-    well; a plain method, which nothing can cancel, looks at the signal:
+    lock. An `async` run is cancelled as well; a plain method, which nothing can cancel, looks at
+    the signal:
 
         @schedule("1h")
         def reindex(self) -> None:

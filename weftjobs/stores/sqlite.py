@@ -77,6 +77,7 @@ class SQLiteStore:
     def __init__(self, path: str, *, full: bool, kept_runs: int, clock: Clock) -> None:
         # One file has one lock, by whatever name and from wherever it is opened.
         self.path = Path(path).resolve()
+        self._log = self.path.with_name(f"{self.path.name}-wal")
         self._full = full
         self.kept_runs = kept_runs
         self.clock = clock
@@ -275,14 +276,13 @@ class SQLiteStore:
                 connection.execute(f"PRAGMA user_version = {_VERSION}")
 
     def _reader(self) -> sqlite3.Connection:
-        place = f"file:{quote(str(self.path.absolute()))}?mode=ro"
+        place = f"file:{quote(str(self.path))}?mode=ro"
         try:
             return _opened(place)
         except sqlite3.OperationalError:
             # A folder that is read-only has no room for the files that readers share. Without
             # them what is in the log could not be seen.
-            log = self.path.with_name(f"{self.path.name}-wal")
-            if log.exists() and log.stat().st_size:
+            if self._log.exists() and self._log.stat().st_size:
                 raise
             return _opened(f"{place}&immutable=1")
 
@@ -325,7 +325,7 @@ class SQLiteStore:
     def _sync(self) -> None:
         """Have what was committed survive a loss of power: it is in the log, or in the file."""
         with self._reported():
-            for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+            for path in (self.path, self._log):
                 if path.exists():
                     descriptor = os.open(path, os.O_RDONLY)
                     try:
