@@ -13,7 +13,9 @@ Undo: TypeAlias = tuple[Callable[..., object], *tuple[Any, ...]]
 """A function that undoes a change, and its arguments."""
 
 
-class _Subscription(Generic[C]):
+class Subscription(Generic[C]):
+    """A callback that is told, until it is no longer active."""
+
     __slots__ = ("active", "callback")
 
     def __init__(self, callback: Callable[[tuple[C, ...]], object]) -> None:
@@ -47,16 +49,16 @@ class Commits(Generic[C]):
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.marks: list[tuple[int, int]] = []
-        self.subscriptions: tuple[_Subscription[C], ...] = ()
-        self.guards: tuple[_Subscription[C], ...] = ()
+        self.subscriptions: tuple[Subscription[C], ...] = ()
+        self.guards: tuple[Subscription[C], ...] = ()
         self._changes: list[C] = []
         self._undo: list[Undo] = []
-        self._outbox: deque[tuple[tuple[C, ...], tuple[_Subscription[C], ...]]] = deque()
+        self._outbox: deque[tuple[tuple[C, ...], tuple[Subscription[C], ...]]] = deque()
         self._delivering = False
 
     def subscribe(self, callback: Callable[[tuple[C, ...]], object]) -> Callable[[], None]:
         """Have a callback told from now on, and return the function that stops it."""
-        subscription = _Subscription(callback)
+        subscription = Subscription(callback)
         self.subscriptions += (subscription,)
 
         def stop() -> None:
@@ -68,7 +70,7 @@ class Commits(Generic[C]):
 
     def guard(self, callback: Callable[[tuple[C, ...]], object]) -> Callable[[], None]:
         """Have a callback asked from now on, and return the function that stops it."""
-        subscription = _Subscription(callback)
+        subscription = Subscription(callback)
         self.guards = (subscription, *self.guards)
 
         def stop() -> None:
@@ -118,20 +120,23 @@ class Commits(Generic[C]):
         return undone
 
     def _deliver(self, commit: tuple[C, ...]) -> None:
-        self._outbox.append((commit, self.subscriptions))
+        subscriptions = self.subscriptions
         if self._delivering:
+            self._outbox.append((commit, subscriptions))
             return
         self._delivering = True
         errors: list[BaseException] = []
         try:
-            while self._outbox:
-                commit, subscriptions = self._outbox.popleft()
+            while True:
                 for subscription in subscriptions:
                     if subscription.active:
                         try:
                             subscription.callback(commit)
                         except BaseException as error:
                             errors.append(error)
+                if not self._outbox:
+                    break
+                commit, subscriptions = self._outbox.popleft()
         finally:
             self._delivering = False
         if errors:

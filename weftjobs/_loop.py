@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +27,7 @@ def poster() -> Post:
 
 def on_asyncio() -> bool:
     """Return whether this event loop is asyncio's."""
-    return isinstance(current_token().native_token, asyncio.AbstractEventLoop)
+    return hasattr(current_token().native_token, "call_soon_threadsafe")
 
 
 def cancelled_from_outside(scope_cancelled: bool) -> bool:
@@ -38,5 +37,7 @@ def cancelled_from_outside(scope_cancelled: bool) -> bool:
     """
     if scope_cancelled or not on_asyncio():
         return True
+    import asyncio  # slow to import, and on trio not needed
+
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

@@ -5,22 +5,26 @@ from __future__ import annotations
 import inspect
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from contextvars import Context, ContextVar, copy_context
-from functools import partial
+from contextvars import ContextVar, copy_context
+from operator import is_
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
-from weftjobs._loop import cancelled_from_outside
+from weftjobs._held_tasks import AsyncioTasks, Event, HeldTasks, TrioTasks
+from weftjobs._loop import cancelled_from_outside, on_asyncio
 from weftjobs.clock import Clock, Turn, hold, wait
 from weftjobs.errors import cut, shown
-from weftjobs.rows import MISSING, ObservableArray, Row, swap
+from weftjobs.rows import MISSING, ObservableArray, Row, Subscriptions, swap
 
 _STANDBY = 8
 """How many idle tasks stand by for what is due next."""
+
+_LARGEST_WAVE = 256
+"""How many tasks are started at once at most."""
 
 _THREADS = 40
 """How many plain functions run at once, each in a worker thread."""
@@ -37,17 +41,29 @@ class RunContext:
     """
 
     __slots__ = (
+        "_earlier",
         "_error",
+        "_number",
         "_previous",
         "_record",
         "_released",
         "_row",
-        "_run",
         "_runs",
         "_skipped",
         "by_hand",
         "due",
     )
+
+    _earlier: RunContext | None
+    """The run of the same row that began before this one and is in progress as well."""
+
+    _number: int | None
+    """What the recorder of the array calls this run; set when it starts."""
+
+    _previous: Any
+    """What `last` was before; set when it starts."""
+
+    _record: dict[str, Any] | None
 
     def __init__(self, runs: Runs, row: Row, due: int, by_hand: bool) -> None:
         self.due = due
@@ -56,10 +72,9 @@ class RunContext:
         self._row = row
         self._released = False
         self._skipped = False
+        self._record = None
+        self._number = None
         self._error: Exception | None = None
-        self._previous: Any = MISSING
-        self._record: dict[str, Any] | None = None
-        self._run: int | None = None
 
     def __repr__(self) -> str:
         return f"<RunContext due={self.due} of {self._row!r}>"
@@ -80,6 +95,17 @@ Run = Callable[[Row, RunContext], object]
 Handler = Callable[[Row, Any], object]
 
 
+class _Report:
+    """Something that a handler is told, as soon as a task is free."""
+
+    __slots__ = ("fact", "handler", "row")
+
+    def __init__(self, handler: Handler, row: Row, fact: object) -> None:
+        self.handler = handler
+        self.row = row
+        self.fact = fact
+
+
 class Runs:
     """The runs in progress and the standing tasks that make them.
 
@@ -87,6 +113,9 @@ class Runs:
     task; so before a task begins something, it sees to it that another one stands by. A
     task whose run changed a context variable ends, so that each run starts with the context
     in which the scheduler was entered.
+
+    Attributes:
+        subscriptions: That by which the scheduler follows the array.
 
     What is ready and which rows are busy may be changed from any thread with the array's
     lock held; the tasks live on the event loop.
@@ -98,28 +127,34 @@ class Runs:
         run: Run,
         clock: Clock,
         failed: Handler | None,
-        freed: Callable[[Row], object],
+        freed: Callable[[Row, int], object],
     ) -> None:
         self._jobs = jobs
-        self._run = run
-        self._is_async = _is_async(run)
+        self._run: Any = run if _is_async(run) else self._run_in_thread
+        self._plain_run = run
         self._clock = clock
         self._failed = failed
         self._freed = freed
+        self.subscriptions: Subscriptions = ()
         self._writing: tuple[Row, object] | None = None
-        self._busy: dict[Row, list[RunContext]] = {}
-        self._ready: deque[Callable[[], Awaitable[None]]] = deque()
+        self._latest: dict[Row, RunContext] = {}
+        self._ready: deque[RunContext | _Report] = deque()
         self._flying: set[object] = set()
         self._stopping: set[object] = set()
         self._waiting: list[anyio.Event] = []
-        self._idle: list[anyio.Event] = []
+        self._idle: list[Event] = []
         self._free = 0
+        self._wave = 1
+        self._turn = Turn(clock)
         self._closed = False
 
     def open(self, tasks: TaskGroup) -> None:
         """Begin to take what is ready, in tasks of this group."""
         self._tasks = tasks
-        self._context = copy_context()
+        self._clean = copy_context()
+        self._clean.run(_current.set, None)
+        held = AsyncioTasks if on_asyncio() else TrioTasks
+        self._held: HeldTasks = held(tasks, self._clean)
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._unlimited = anyio.CapacityLimiter(math.inf)
 
@@ -127,31 +162,40 @@ class Runs:
 
     def busy(self, row: Row) -> bool:
         """Return whether the row may not fire, because a run of it has not released it."""
-        return any(not context._released for context in self._busy.get(row, ()))
+        latest = self._latest.get(row)
+        return latest is not None and not latest._released
 
     def count(self, row: Row) -> int:
         """Return how many runs of the row are in progress."""
-        return len(self._busy.get(row, ()))
+        return sum(1 for _ in self._in_progress(row))
+
+    def _in_progress(self, row: Row) -> Iterator[RunContext]:
+        """Yield the runs of a row that are in progress, the latest first."""
+        context = self._latest.get(row)
+        while context is not None:
+            yield context
+            context = context._earlier
 
     def begin(self, row: Row, due: int, *, by_hand: bool = False) -> None:
         """Have the row run as soon as a task is free."""
         context = RunContext(self, row, due, by_hand)
-        self._busy.setdefault(row, []).append(context)
+        context._earlier = self._latest.get(row)
+        self._latest[row] = context
         self._flying.add(context)
-        self._ready.append(partial(self._make, context))
+        self._ready.append(context)
 
     def tell(self, handler: Handler, row: Row, fact: object) -> None:
         """Have a handler told something as soon as a task is free."""
-        token = object()
-        self._flying.add(token)
-        self._ready.append(partial(self._tell, token, handler, row, fact))
+        report = _Report(handler, row, fact)
+        self._flying.add(report)
+        self._ready.append(report)
 
     def release(self, context: RunContext) -> None:
         """Let the context's row fire again although its run goes on."""
         with self._jobs._lock:
             if not context._released and context in self._flying:
                 context._released = True
-                self._freed(context._row)
+                self._freed(context._row, self._clock.now())
 
     def writes(self, row: Row, value: object) -> bool:
         """Return whether this change of `last` is being made here."""
@@ -169,11 +213,16 @@ class Runs:
         """See to it that a task takes what is ready."""
         if self._free or not self._ready:
             return
-        self._free += 1
         if self._idle:
+            self._free = 1
             self._idle.pop().set()
-        else:
-            self._context.copy().run(self._tasks.start_soon, self._work)
+            return
+        # All wait inside of runs. One more a turn would be slow when thousands are to wait:
+        # that each turn of the event loop starts twice as many makes it four times as fast.
+        self._free = min(self._wave, len(self._ready))
+        self._wave = min(2 * self._wave, _LARGEST_WAVE)
+        for _ in range(self._free):
+            self._held.start(self._work)
 
     def dismiss(self) -> None:
         """Have the tasks end as soon as nothing is ready."""
@@ -181,6 +230,8 @@ class Runs:
             event.set()
         self._free += len(self._idle)
         self._idle.clear()
+        self.kick()
+        self._held.close()
 
     async def settle(self) -> None:
         """Wait until the runs in progress, and what is told of them, have ended.
@@ -199,149 +250,189 @@ class Runs:
             await wait(self._clock, event)
 
     async def _work(self) -> None:
-        turn = Turn(self._clock)
-        clean = copy_context()
-        while await self._next_ready(turn):
-            task = self._ready.popleft()
+        """Make what is ready, one after another.
+
+        It does so itself, without smaller functions, because each call costs a burst a
+        twentieth, and each coroutine more in the tasks that wait, which the garbage collector
+        walks, has the last of 10,000 start a tenth later.
+        """
+        turn, ready, run = self._turn, self._ready, self._run
+        clean = list(self._clean.values())
+        while (ready and not turn.over()) or await self._next_ready():
+            item = ready.popleft()
             self._free -= 1
-            self.kick()
-            await task()
-            del task
-            if not _same_context(clean):
+            if ready and not self._free:
+                self.kick()
+            _current.set(item)
+            try:
+                if isinstance(item, _Report):
+                    await self._call_handler(item.handler, item.row, item.fact)
+                elif self._start(item):
+                    error: BaseException | None = None
+                    try:
+                        await run(item._row, item)
+                    except BaseException as raised:
+                        error = self._judged(item, raised)
+                    self._end(item, error)
+                    if error is not None:
+                        await self.tell_failed(item._row, error)
+                        del error
+            finally:
+                _current.set(None)
+                self._land(item)
+            del item
+            now = copy_context()
+            # No variable goes away, and those of two contexts come in one order if they are the
+            # same; else a task is retired for nothing. Looking each up costs twice as much.
+            if len(now) != len(clean) or not all(map(is_, now.values(), clean)):
                 self.kick()
                 return
             self._free += 1
-            if turn.over():
-                await turn.yield_to_others()
         self._free -= 1
 
-    async def _next_ready(self, turn: Turn) -> bool:
-        """Wait until something is ready; answer no when this task is not needed."""
+    async def _next_ready(self) -> bool:
+        """Let others run until something is ready; answer no when this task is not needed."""
+        if self._ready:
+            await self._turn.yield_to_others()
         while not self._ready:
+            self._wave = 1
             if self._closed or len(self._idle) >= _STANDBY:
                 return False
-            event = anyio.Event()
+            event = self._held.event()
             self._idle.append(event)
             self._free -= 1
             await event.wait()
-            turn.begin()
+            self._turn.begin()
         return True
 
-    async def _make(self, context: RunContext) -> None:
-        token = _current.set(context)
-        try:
-            if await self._start(context):
-                error = await self._call(context)
-                self._end(context, error)
-                if error is not None:
-                    await self.tell_failed(context._row, error)
-                    del error
-            else:
-                self._free_row(context)
-        finally:
-            _current.reset(token)
-            self._land(context)
-
-    async def _start(self, context: RunContext) -> bool:
+    def _start(self, context: RunContext) -> bool:
         """Write that the run is running; answer no when it may not begin any more."""
-        row = context._row
-        with self._jobs._lock:
-            if self._closed or row._array is not self._jobs:
-                return False
-            context._previous = row._fields.get("last", MISSING)
-            context._record = {"started": self._clock.now(), "status": "running"}
-            recorder = self._jobs._recorder
-            if recorder is not None:
-                recorder.begin(context.due)
-            error = self._write(row, context._previous, context._record)
-            written = row._fields.get("last") is context._record
-            if recorder is not None:
-                context._run = recorder.begun()
-        if error is not None:
-            await self.tell_failed(row, error)
-        return written
+        row, jobs = context._row, self._jobs
+        with jobs._lock:
+            now = self._clock.now()
+            if not self._closed and row._array is jobs:
+                context._previous = previous = row._fields.get("last", MISSING)
+                context._record = record = {"started": now, "status": "running"}
+                recorder = jobs._recorder
+                if recorder is None:
+                    written = self._write(row, previous, record)
+                else:
+                    recorder.begin(context.due)
+                    written = self._write(row, previous, record)
+                    context._number = recorder.begun()
+                if written:
+                    return True
+            self._free_row(context, now)
+            return False
 
-    async def _call(self, context: RunContext) -> BaseException | None:
-        """Call `run` and return what it raised."""
+    async def _run_in_thread(self, row: Row, context: RunContext) -> None:
+        """Call a plain `run`."""
+        async with self._threads:
+            with hold(self._clock):
+                (result,) = await anyio.to_thread.run_sync(
+                    _caught, self._plain_run, row, context, limiter=self._unlimited
+                )
+        if inspect.isawaitable(result):
+            await result
+        error, context._error = context._error, None
         try:
-            if self._is_async:
-                await self._run(context._row, context)  # type: ignore[misc]
-                return None
-            async with self._threads:
-                with hold(self._clock):
-                    (result,) = await anyio.to_thread.run_sync(
-                        _caught, self._run, context._row, context, limiter=self._unlimited
-                    )
-            if inspect.isawaitable(result):
-                await result
-            error, context._error = context._error, None
+            if error is not None:
+                raise error
+        finally:
+            # Else the error and this frame would keep each other alive.
+            del error
+
+    def _judged(self, context: RunContext, error: BaseException) -> BaseException:
+        """Return what a run has failed with; raise what is meant for the task that it is in."""
+        if isinstance(error, Exception) or self._is_foreign(error):
             return error
-        except Exception as error:
-            return error
-        except BaseException as error:
-            if self._is_foreign(error):
-                return error
-            self._end(context, error)
-            raise
+        self._end(context, error)
+        raise error
 
     def _end(self, context: RunContext, error: BaseException | None) -> None:
         """Write how the run ended, unless `last` is no longer this run's, and free the row."""
-        started = context._record["started"] if context._record else 0
-        record: Any = {
-            "started": started,
-            "ended": max(started, self._clock.now()),
-            "status": "ok" if error is None else "failed",
-        }
+        row, written, now = context._row, context._record, self._clock.now()
+        assert written is not None, "only a run that has started ends"
+        started = written["started"]
+        ended = now if now > started else started
+        record: Any = {"started": started, "ended": ended, "status": "ok"}
         if error is not None:
+            record["status"] = "failed"
             record["error"] = _describe(error)
         elif context._skipped:
             record = context._previous
         with self._jobs._lock:
-            for other in self._busy[context._row]:
-                if other._previous is context._record:
-                    # What it puts back when it counts as none is how this run ended.
-                    other._previous = record
-            skipped = error is None and context._skipped
-            failure = self._note_end(context, None if skipped else record)
-            failure = self._write(context._row, context._record, record) or failure
-            if failure is not None:
-                self.tell(self.tell_failed, context._row, failure)
-            self._free_row(context)
+            if self._latest[row] is not context:
+                self._pass_on(context, record)
+            if context._number is not None:
+                skipped = error is None and context._skipped
+                self._note_end(context, None if skipped else record)
+            self._write(row, written, record)
+            self._free_row(context, now)
 
-    def _note_end(self, context: RunContext, record: dict[str, Any] | None) -> Exception | None:
-        recorder, run = self._jobs._recorder, context._run
-        if recorder is None or run is None:
-            return None
+    def _pass_on(self, context: RunContext, record: object) -> None:
+        """Have later runs put back how this one ended, if they count as none."""
+        for other in self._in_progress(context._row):
+            if other._record is not None and other._previous is context._record:
+                other._previous = record
+
+    def _note_end(self, context: RunContext, record: dict[str, Any] | None) -> None:
+        recorder = self._jobs._recorder
         try:
-            recorder.end(run, record)
+            if recorder is not None and context._number is not None:
+                recorder.end(context._number, record)
         except Exception as error:
-            return error
-        return None
+            self.tell(self.tell_failed, context._row, error)
 
-    def _write(self, row: Row, old: object, new: object) -> Exception | None:
-        """Replace the row's `last` and return what an observer raised at it."""
+    def _write(self, row: Row, old: object, new: object) -> bool:
+        """Replace the row's `last`, unless it is another one by now; return whether it is new.
+
+        What an observer raised at it is told.
+        """
+        commits, fields = self._jobs._commits, row._fields
+        if (
+            # Told to nobody, a run is 1.5 µs cheaper.
+            commits.subscriptions == self.subscriptions
+            and not commits.guards
+            and not commits.marks
+            and new is not MISSING
+            and row._array is self._jobs
+            and fields.get("last", MISSING) is old
+        ):
+            fields["last"] = new
+            return True
         self._writing = (row, new)
         try:
             swap(self._jobs, row, "last", old, new)
         except Exception as error:
-            return error
+            self.tell(self.tell_failed, row, error)
         finally:
             self._writing = None
-        return None
+        return row._fields.get("last", MISSING) is new
 
-    def _free_row(self, context: RunContext) -> None:
-        with self._jobs._lock:
-            contexts = self._busy[context._row]
-            contexts.remove(context)
-            if not contexts:
-                del self._busy[context._row]
-            if not context._released:
-                self._freed(context._row)
+    def _free_row(self, context: RunContext, now: int) -> None:
+        row = context._row
+        latest = self._latest.pop(row)
+        if latest is not context:
+            self._unlink(latest, context)
+            self._latest[row] = latest
+        elif context._earlier is not None:
+            self._latest[row] = context._earlier
+        if not context._released:
+            self._freed(row, now)
 
-    def _land(self, token: object) -> None:
-        self._flying.discard(token)
-        self._stopping.discard(token)
-        self._wake_waiting()
+    def _unlink(self, later: RunContext, context: RunContext) -> None:
+        while later._earlier is not context:
+            assert later._earlier is not None, "a run that ends is in progress"
+            later = later._earlier
+        later._earlier = context._earlier
+
+    def _land(self, item: object) -> None:
+        self._flying.discard(item)
+        if self._stopping:
+            self._stopping.discard(item)
+        if self._waiting:
+            self._wake_waiting()
 
     def _wake_waiting(self) -> None:
         for event in self._waiting:
@@ -363,14 +454,6 @@ class Runs:
         else:
             # Raised as it is, it would end this task without a word.
             raise RuntimeError("a run awaited something that was cancelled") from error
-
-    async def _tell(self, token: object, handler: Handler, row: Row, fact: object) -> None:
-        reset = _current.set(token)
-        try:
-            await self._call_handler(handler, row, fact)
-        finally:
-            _current.reset(reset)
-            self._land(token)
 
     async def _call_handler(self, handler: Handler, row: Row, fact: object) -> None:
         try:
@@ -404,14 +487,6 @@ def _caught(run: Run, row: Row, context: RunContext) -> tuple[object]:
 def _is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004
-    )
-
-
-def _same_context(before: Context) -> bool:
-    """Return whether every context variable holds the very object that it held before."""
-    now = copy_context()
-    return len(now) == len(before) and all(
-        now.get(variable, MISSING) is value for variable, value in before.items()
     )
 
 

@@ -54,12 +54,19 @@ class Timers(Generic[K]):
 
     def pop(self, now: int) -> tuple[int, K] | None:
         """Disarm and return the soonest with when it was due, if that is not past now."""
-        due = self.next_due()
-        if due is None or due > now:
-            return None
-        _, _, key = heappop(self._heap)
-        del self._armed[key]
-        return due, key
+        heap, armed = self._heap, self._armed
+        while heap:
+            timer = heap[0]
+            due, _, key = timer
+            if armed.get(key) is not timer:
+                heappop(heap)
+            elif due > now:
+                break
+            else:
+                heappop(heap)
+                del armed[key]
+                return due, key
+        return None
 
     def clear(self) -> None:
         """Disarm everything."""

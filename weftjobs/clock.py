@@ -52,12 +52,12 @@ class SystemClock:
         Returns:
             The time that the clock showed before, when it was set back.
         """
-        before = self.now()
-        while (left := milliseconds - before) > 0:
-            await anyio.sleep(min(left / 1000, _SLICE))
-            now = self.now()
+        end, before = milliseconds * 1_000_000, time.time_ns()
+        while (left := end - before) > 0:
+            await anyio.sleep(min(left / 1e9, _SLICE))
+            now = time.time_ns()
             if now < before:
-                return before
+                return before // 1_000_000
             before = now
         return None
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence
 from contextlib import AbstractContextManager
+from functools import partial
 from operator import index as as_index
 from typing import Any, Literal, NamedTuple, Protocol, SupportsIndex, overload
 
-from weftjobs._commits import Commits, raise_all
+from weftjobs._commits import Commits, Subscription, raise_all
 from weftjobs._places import Places, moves
 from weftjobs._row import MISSING, Row, already_in_array, check_row, loose
 from weftjobs.errors import JobsError, shown
@@ -38,7 +39,11 @@ class Change(NamedTuple):
     new: Any = None
 
 
+_change: Callable[[tuple[Any, ...]], Change] = partial(tuple.__new__, Change)
+"""Makes a change of all six values, in a third less time than calling the class does."""
+
 Observer = Callable[[tuple[Change, ...]], object]
+Subscriptions = tuple[Subscription[Change], ...]
 
 
 class Recorder(Protocol):
@@ -164,7 +169,7 @@ class ObservableArray(MutableSequence[Row]):
                 place = self._rows.locate(row)
                 if place in range(*slice(start, stop).indices(len(self._rows))):
                     return place
-        raise ValueError(f"{shown(row)} is not in the array")
+        raise _not_in_array(row)
 
     def count(self, row: object) -> int:
         """Return 1 for a row of this array and 0 for anything else."""
@@ -239,7 +244,9 @@ class ObservableArray(MutableSequence[Row]):
             ValueError: When the row is not in the array.
         """
         with self._lock:
-            self._remove(self.index(row))
+            if not (isinstance(row, Row) and row._array is self):
+                raise _not_in_array(row)
+            self._remove(self._rows.locate(row))
 
     def clear(self) -> None:
         """Remove every row in one commit."""
@@ -283,22 +290,25 @@ class ObservableArray(MutableSequence[Row]):
         return self._commits.emit((change,), (self._rows.shift, new, old))
 
     def _insert(self, index: int, row: Row) -> None:
-        if self._is_guarded():
+        commits = self._commits
+        if commits.guards and not commits.marks:
             with _Block(self):
                 return self._insert(index, row)
         self._adopt(row)
         self._rows.place(index, row)
-        return self._commits.emit((Change("inserted", row, index),), (self._drop, row))
+        change = _change(("inserted", row, index, None, None, None))
+        return commits.emit((change,), (self._drop, row))
 
     def _remove(self, index: int) -> None:
-        if self._is_guarded():
+        commits = self._commits
+        if commits.guards and not commits.marks:
             with _Block(self):
                 return self._remove(index)
         row = self._rows[index]
         fields = self._let_go(row)
         self._rows.take(index)
-        undo = (self._put_back, index, row, fields)
-        return self._commits.emit((Change("removed", row, index),), undo)
+        change = _change(("removed", row, index, None, None, None))
+        return commits.emit((change,), (self._put_back, index, row, fields))
 
     def _splice(self, low: int, high: int, rows: list[Row]) -> None:
         """Make the rows from low up to high these: some kept, in any order, some new."""
@@ -334,7 +344,7 @@ class ObservableArray(MutableSequence[Row]):
             change = Change("set", row, self._rows.locate(row), key, None, value)
             commits.emit((change,), (fields.pop, key))
         else:
-            change = Change("set", row, self._rows.locate(row), key, old, value)
+            change = _change(("set", row, self._rows.locate(row), key, old, value))
             commits.emit((change,), (fields.__setitem__, key, old))
 
     def _erase(self, row: Row, key: str) -> None:
@@ -524,6 +534,10 @@ def swap(array: ObservableArray, row: Row, key: str, old: object, new: object) -
         elif old is not MISSING:
             array._erase(row, key)
         return True
+
+
+def _not_in_array(row: object) -> ValueError:
+    return ValueError(f"{shown(row)} is not in the array")
 
 
 def _splice_changes(
