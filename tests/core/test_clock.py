@@ -58,6 +58,25 @@ async def test_system_clock_does_not_wake_early() -> None:
         assert clock.now() >= until
 
 
+async def test_system_clock_sleeps_no_longer_than_until_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """T1: what is left is counted from the very time, not from the millisecond that has begun."""
+    time_now = 1_000_000_700_000
+    asked: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal time_now
+        asked.append(seconds)
+        time_now += round(seconds * 1e9)
+        await anyio.lowlevel.checkpoint()
+
+    monkeypatch.setattr("weftjobs.clock.time", SimpleNamespace(time_ns=lambda: time_now))
+    monkeypatch.setattr("weftjobs.clock.anyio.sleep", sleep)
+    await SystemClock().sleep_until(1_000_001)
+    assert asked == [0.0003]
+
+
 @pytest.mark.parametrize("ahead", [0, -1, -(10**15)])
 async def test_sleep_until_what_is_past_is_no_sleep(ahead: int) -> None:
     """T1: a time that has come is not waited for."""
