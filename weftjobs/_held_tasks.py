@@ -35,6 +35,7 @@ class HeldTasks:
     Args:
         group: The task group, which has been entered.
         context: The context in which each begins.
+        work: What each does.
 
     Attributes:
         event: Makes an event that is waited for in one of them.
@@ -42,8 +43,9 @@ class HeldTasks:
 
     event: Callable[[], Event]
 
-    def __init__(self, group: TaskGroup, context: Context) -> None:
+    def __init__(self, group: TaskGroup, context: Context, work: Work) -> None:
         self._group = group
+        self._work = work
         self._context = context
         self._cancelled_class = anyio.get_cancelled_exc_class()
         self._count = 0
@@ -52,20 +54,20 @@ class HeldTasks:
         self._quiet = anyio.Event()
         group.start_soon(self._keep)
 
-    def start(self, work: Work) -> None:
+    def start(self) -> None:
         """Start a task."""
         if self._over:
-            self._context.run(self._group.start_soon, work)
+            self._context.run(self._group.start_soon, self._work)
         else:
             self._count += 1
-            self._spawn(work)
+            self._spawn()
 
     def close(self) -> None:
         """Let the task group end once the tasks have."""
         self._closed = True
         self._look()
 
-    def _spawn(self, work: Work) -> None:
+    def _spawn(self) -> None:
         raise NotImplementedError
 
     async def _keep(self) -> None:
@@ -92,7 +94,7 @@ class HeldTasks:
 class AsyncioTasks(HeldTasks):
     """On asyncio: bare tasks, each in a cancel scope of its own."""
 
-    def __init__(self, group: TaskGroup, context: Context) -> None:
+    def __init__(self, group: TaskGroup, context: Context, work: Work) -> None:
         import asyncio  # slow to import, and on trio not needed
 
         self.event = asyncio.Event
@@ -102,13 +104,13 @@ class AsyncioTasks(HeldTasks):
         self._scope_class = type(anyio.CancelScope())
         self._scopes: set[anyio.CancelScope] = set()
         self._cancelled = False
-        super().__init__(group, context)
+        super().__init__(group, context, work)
 
-    def _spawn(self, work: Work) -> None:
+    def _spawn(self) -> None:
         # Not by the task factory of the loop: an eager one would begin right here.
-        self._task_class(self._hold(work), loop=self._loop, context=self._context.copy())
+        self._task_class(self._hold(), loop=self._loop, context=self._context.copy())
 
-    async def _hold(self, work: Work) -> None:
+    async def _hold(self) -> None:
         failure: BaseException | None = None
         try:
             with self._scope_class() as scope:
@@ -116,7 +118,7 @@ class AsyncioTasks(HeldTasks):
                 if self._cancelled:
                     scope.cancel()
                 try:
-                    await work()
+                    await self._work()
                 finally:
                     self._scopes.discard(scope)
         except self._cancelled_class:
@@ -148,21 +150,21 @@ class AsyncioTasks(HeldTasks):
 class TrioTasks(HeldTasks):
     """On trio: those of a nursery."""
 
-    def __init__(self, group: TaskGroup, context: Context) -> None:
+    def __init__(self, group: TaskGroup, context: Context, work: Work) -> None:
         import trio
 
         self.event = trio.Event
         self._nursery = trio.open_nursery()
         self._start_soon: Callable[..., object] = group.start_soon
-        super().__init__(group, context)
+        super().__init__(group, context, work)
 
-    def _spawn(self, work: Work) -> None:
-        self._context.run(self._start_soon, self._hold, work)
+    def _spawn(self) -> None:
+        self._context.run(self._start_soon, self._hold)
 
-    async def _hold(self, work: Work) -> None:
+    async def _hold(self) -> None:
         failure: BaseException | None = None
         try:
-            await work()
+            await self._work()
         except (self._cancelled_class, GeneratorExit):
             raise
         except BaseException as error:

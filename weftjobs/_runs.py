@@ -43,6 +43,7 @@ class RunContext:
     __slots__ = (
         "_earlier",
         "_error",
+        "_landed",
         "_number",
         "_previous",
         "_record",
@@ -57,6 +58,9 @@ class RunContext:
     _earlier: RunContext | None
     """The run of the same row that began before this one and is in progress as well."""
 
+    _landed: bool
+    """Whether it has ended and what there was to tell of it has been told."""
+
     _number: int | None
     """What the recorder of the array calls this run; set when it starts."""
 
@@ -65,11 +69,15 @@ class RunContext:
 
     _record: dict[str, Any] | None
 
-    def __init__(self, runs: Runs, row: Row, due: int, by_hand: bool) -> None:
+    def __init__(
+        self, runs: Runs, row: Row, due: int, by_hand: bool, earlier: RunContext | None
+    ) -> None:
         self.due = due
         self.by_hand = by_hand
         self._runs = runs
         self._row = row
+        self._earlier = earlier
+        self._landed = False
         self._released = False
         self._skipped = False
         self._record = None
@@ -98,12 +106,13 @@ Handler = Callable[[Row, Any], object]
 class _Report:
     """Something that a handler is told, as soon as a task is free."""
 
-    __slots__ = ("fact", "handler", "row")
+    __slots__ = ("_landed", "fact", "handler", "row")
 
     def __init__(self, handler: Handler, row: Row, fact: object) -> None:
         self.handler = handler
         self.row = row
         self.fact = fact
+        self._landed = False
 
 
 class Runs:
@@ -139,7 +148,8 @@ class Runs:
         self._writing: tuple[Row, object] | None = None
         self._latest: dict[Row, RunContext] = {}
         self._ready: deque[RunContext | _Report] = deque()
-        self._flying: set[object] = set()
+        self._begun = 0
+        self._ended = 0
         self._stopping: set[object] = set()
         self._waiting: list[anyio.Event] = []
         self._idle: list[Event] = []
@@ -151,10 +161,11 @@ class Runs:
     def open(self, tasks: TaskGroup) -> None:
         """Begin to take what is ready, in tasks of this group."""
         self._tasks = tasks
-        self._clean = copy_context()
-        self._clean.run(_current.set, None)
+        context = copy_context()
+        context.run(_current.set, None)
+        self._clean = list(context.values())
         held = AsyncioTasks if on_asyncio() else TrioTasks
-        self._held: HeldTasks = held(tasks, self._clean)
+        self._held: HeldTasks = held(tasks, context, self._work)
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._unlimited = anyio.CapacityLimiter(math.inf)
 
@@ -178,22 +189,20 @@ class Runs:
 
     def begin(self, row: Row, due: int, *, by_hand: bool = False) -> None:
         """Have the row run as soon as a task is free."""
-        context = RunContext(self, row, due, by_hand)
-        context._earlier = self._latest.get(row)
+        context = RunContext(self, row, due, by_hand, self._latest.get(row))
         self._latest[row] = context
-        self._flying.add(context)
+        self._begun += 1
         self._ready.append(context)
 
     def tell(self, handler: Handler, row: Row, fact: object) -> None:
         """Have a handler told something as soon as a task is free."""
-        report = _Report(handler, row, fact)
-        self._flying.add(report)
-        self._ready.append(report)
+        self._begun += 1
+        self._ready.append(_Report(handler, row, fact))
 
     def release(self, context: RunContext) -> None:
         """Let the context's row fire again although its run goes on."""
         with self._jobs._lock:
-            if not context._released and context in self._flying:
+            if not context._released:
                 context._released = True
                 self._freed(context._row, self._clock.now())
 
@@ -222,7 +231,7 @@ class Runs:
         self._free = min(self._wave, len(self._ready))
         self._wave = min(2 * self._wave, _LARGEST_WAVE)
         for _ in range(self._free):
-            self._held.start(self._work)
+            self._held.start()
 
     def dismiss(self) -> None:
         """Have the tasks end as soon as nothing is ready."""
@@ -240,11 +249,11 @@ class Runs:
         themselves.
         """
         me = _current.get()
-        inside = me in self._flying
+        inside = me is not None and not me._landed
         if inside:
             self._stopping.add(me)
             self._wake_waiting()
-        while len(self._flying) > (len(self._stopping) if inside else 0):
+        while self._begun - self._ended > (len(self._stopping) if inside else 0):
             event = anyio.Event()
             self._waiting.append(event)
             await wait(self._clock, event)
@@ -256,8 +265,7 @@ class Runs:
         twentieth, and each coroutine more in the tasks that wait, which the garbage collector
         walks, has the last of 10,000 start a tenth later.
         """
-        turn, ready, run = self._turn, self._ready, self._run
-        clean = list(self._clean.values())
+        turn, ready, run, clean = self._turn, self._ready, self._run, self._clean
         while (ready and not turn.over()) or await self._next_ready():
             item = ready.popleft()
             self._free -= 1
@@ -419,6 +427,7 @@ class Runs:
         elif context._earlier is not None:
             self._latest[row] = context._earlier
         if not context._released:
+            context._released = True
             self._freed(row, now)
 
     def _unlink(self, later: RunContext, context: RunContext) -> None:
@@ -427,8 +436,9 @@ class Runs:
             later = later._earlier
         later._earlier = context._earlier
 
-    def _land(self, item: object) -> None:
-        self._flying.discard(item)
+    def _land(self, item: RunContext | _Report) -> None:
+        item._landed = True
+        self._ended += 1
         if self._stopping:
             self._stopping.discard(item)
         if self._waiting:
@@ -466,7 +476,9 @@ class Runs:
             raise
 
 
-_current: ContextVar[object] = ContextVar("weftjobs_current_run", default=None)
+_current: ContextVar[RunContext | _Report | None] = ContextVar(
+    "weftjobs_current_run", default=None
+)
 """The run, or the report, that the code is inside of."""
 
 

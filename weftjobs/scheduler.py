@@ -410,8 +410,9 @@ class Scheduler:
 
     async def _sleep_until(self, due: int | None) -> None:
         until = self._now + _LONGEST_SLEEP
-        before = await self._clock.sleep_until(until if due is None else min(due, until))
-        self._now = max(self._now, before or self._now)
+        before = await self._clock.sleep_until(until if due is None or due > until else due)
+        if before is not None:
+            self._now = max(self._now, before)
 
     def _wake(self) -> None:
         """Have the loop look again, from any thread."""

@@ -359,3 +359,48 @@ async def test_run_that_ends_as_its_next_slot_comes(takes: int) -> None:
         await journal.clock.advance("2h")
     slots = sorted(journal.slots + [due for _, due in journal.skips])
     assert slots == [n * HOUR for n in range(1, 11)]
+
+
+async def test_release_of_a_run_that_has_ended_is_too_late_to_skip_anything() -> None:
+    """S6: once a run has ended its row is free, whatever its handler does with the context."""
+
+    class Still:
+        """A clock that is moved by hand, beginning at the first slot."""
+
+        time = START
+
+        def now(self) -> int:
+            return self.time
+
+        async def sleep_until(self, milliseconds: int, /) -> None:
+            self.time = max(self.time, START + MINUTE)
+            while self.time < milliseconds:
+                await anyio.lowlevel.checkpoint()
+
+    clock = Still()
+    fired: list[int] = []
+    skipped: list[int] = []
+    contexts: list[RunContext] = []
+
+    async def run(job: Row, context: RunContext) -> None:
+        fired.append(context.due - START)
+        contexts.append(context)
+        if len(fired) == 2:
+            await scheduler.stop()
+        raise ValueError("no rows")
+
+    def failed(job: Row, error: Exception) -> None:
+        clock.time += MINUTE
+        contexts[0].release()
+
+    scheduler = Scheduler(
+        ObservableArray([Row(every="1m")]),
+        run,
+        clock=clock,
+        failed=failed,
+        skipped=lambda job, due: skipped.append(due - START),
+    )
+    with anyio.fail_after(20):
+        await scheduler.serve()
+    assert fired == [MINUTE, 2 * MINUTE]
+    assert skipped == []
