@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio.lowlevel import EventLoopToken
 
-from weftjobs import Clock
+from weftjobs import Clock, Row, Trigger
 from weftjobs_controllers import _clocks
 from weftjobs_controllers._threads import ThreadCall
 from weftjobs_controllers.access import Rule, check_access
-from weftjobs_controllers.actions import Action
-from weftjobs_controllers.context import ScheduleContext
+from weftjobs_controllers.actions import Action, ActionInfo
+from weftjobs_controllers.context import ScheduleContext, Source
 from weftjobs_controllers.controller import Controller
 from weftjobs_controllers.errors import (
     InvalidArgumentError,
@@ -25,6 +28,11 @@ from weftjobs_controllers.errors import (
     RunTimeoutError,
 )
 from weftjobs_controllers.middlewares import Middleware, chained
+from weftjobs_controllers.planning import moment, text_of
+from weftjobs_controllers.signals import AbortSignal
+
+if TYPE_CHECKING:
+    from weftjobs_controllers.application import Application
 
 ControllerFactory = Callable[[type[Controller], ScheduleContext], object]
 """Makes the controller of a run; may be `async`."""
@@ -69,37 +77,158 @@ class Pipeline:
     """What all runs of an entrypoint go through.
 
     Attributes:
+        application: The application.
         middlewares: Those of the entrypoint, then those of the adapter.
         rules: Those of the entrypoint.
         factory: Makes the controllers; `None` to call their classes.
         clock: The time that a timeout is measured by.
+        token: Stands for the event loop.
         patience: Ends when the application stops and its runs do not.
+        describe: Describes a job as its row is now.
         ignored: Told why a run was cut short that goes on in its thread all the same.
         watch: Runs something beside a run.
     """
 
+    application: Application
     middlewares: tuple[Middleware, ...]
     rules: tuple[Rule, ...]
     factory: ControllerFactory | None
     clock: Clock
+    token: EventLoopToken
     patience: Patience = field(default_factory=Patience)
+    describe: Callable[[Action, Row], ActionInfo]
     ignored: Callable[[ScheduleContext, CutShort], Awaitable[None]]
     watch: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
 
-class Request:
-    """One run of a job."""
+class Route:
+    """The way that all runs of one job go, found out once.
 
-    __slots__ = ("_action", "_context", "_cut", "_pipeline", "_scope")
+    Attributes:
+        action: The job.
+        pipeline: What it has in common with other jobs.
+        middlewares: All that its runs pass, the first one outermost.
+        rules: All that are asked.
+        is_plain: Whether the method is called in a thread.
+        is_exclusive: Whether a run needs a lock.
+        is_limited: Whether a run may be cut short.
+        may_wait: Whether a run that is due may wait before it starts.
+        runs: How many runs have started.
+    """
 
-    def __init__(self, pipeline: Pipeline, action: Action, context: ScheduleContext) -> None:
-        self._pipeline = pipeline
-        self._action = action
-        self._context = context
-        self._cut: CutShort | None = None
-        self._scope: anyio.CancelScope | None = None
+    def __init__(self, pipeline: Pipeline, action: Action) -> None:
+        spec = action.spec
+        own = () if spec.rule is None else (spec.rule,)
+        self.action = action
+        self.pipeline = pipeline
+        self.middlewares = (*pipeline.middlewares, *spec.middlewares)
+        self.rules: tuple[Rule, ...] = (*pipeline.rules, *own) if spec.acl else own
+        self.is_plain = not inspect.iscoroutinefunction(getattr(action.controller, action.method))
+        self.is_exclusive = spec.exclusive is not None
+        self.is_limited = spec.timeout is not None or self.is_exclusive
+        self.may_wait = self.is_plain or spec.skip_if is not None
+        self.runs = 0
 
-    async def make(self) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the row of a job says, read at each edit of it because every run asks for it.
+
+    Attributes:
+        route: The way that its runs go.
+        trigger: When it runs; `None` when it cannot be scheduled.
+        schedule: That as text.
+        overlap: Whether its runs may overlap.
+    """
+
+    route: Route
+    trigger: Trigger | None
+    schedule: str
+    overlap: bool
+
+    @classmethod
+    def of(cls, row: Row, route: Route, trigger: Trigger | None) -> Plan:
+        """Return the plan of a row with a trigger."""
+        return cls(route, trigger, text_of(trigger), bool(row.get("overlap")))
+
+
+class Request(Source):
+    """One run of a job, and where its context finds what is asked for.
+
+    Attributes:
+        plan: What the row said when the run was due.
+        row: The row.
+        due: The planned time, in ms since the epoch.
+        number: The number of the run; `None` before it starts.
+        lease_token: The fencing token of an exclusive run.
+        at_launch: Whether it is the run that the launch of its job set off.
+        has_thread: Whether a thread is kept free for it.
+    """
+
+    number: int | None = None
+    lease_token: int | None = None
+    at_launch = False
+    has_thread = False
+    _action: ActionInfo | None = None
+    _signal: AbortSignal | None = None
+    _cut: CutShort | None = None
+    _scope: anyio.CancelScope | None = None
+
+    def __init__(self, plan: Plan, row: Row, due: int) -> None:
+        self.plan = plan
+        self.row = row
+        self.due = due
+
+    # What the context tells
+
+    @property
+    def schedule(self) -> str:
+        """The schedule as text."""
+        return self.plan.schedule
+
+    @property
+    def scheduled_at(self) -> datetime:
+        """The planned time."""
+        return moment(self.due, self.plan.trigger)
+
+    @property
+    def run(self) -> int:
+        """The number of the run; before it starts the one that it will have as things are."""
+        return self.plan.route.runs + 1 if self.number is None else self.number
+
+    @property
+    def action(self) -> ActionInfo:
+        """The job, as it is when it is first asked for."""
+        if self._action is None:
+            route = self.plan.route
+            self._action = route.pipeline.describe(route.action, self.row)
+        return self._action
+
+    @property
+    def application(self) -> Application:
+        """The application."""
+        return self.plan.route.pipeline.application
+
+    @property
+    def signal(self) -> AbortSignal:
+        """Tells the run that it should end."""
+        # There must be one only, although a thread asks while the event loop aborts the run.
+        with _making:
+            if self._signal is None:
+                pipeline = self.plan.route.pipeline
+                self._signal = AbortSignal(pipeline.clock, pipeline.token)
+            return self._signal
+
+    # Its life
+
+    def start(self, lease_token: int | None = None) -> None:
+        """Count the run; others of the job may have started since it was due."""
+        route = self.plan.route
+        route.runs += 1
+        self.number = route.runs
+        self.lease_token = lease_token
+
+    async def make(self, context: ScheduleContext) -> None:
         """Run. What the method returns is ignored; what fails the run comes out.
 
         Raises:
@@ -109,12 +238,13 @@ class Request:
             AccessDeniedError: A rule refused it.
         """
         try:
-            await self._run()
+            await self._call(context)
         except BaseException as error:
-            if not await self._close(error):
+            if not await self.leave(error):
                 raise
         else:
-            await self._close(None)
+            if self.stack is not None:
+                await self.leave()
         finally:
             self._raise_loss()
 
@@ -132,34 +262,33 @@ class Request:
         """End the run: abort its signal, cancel it when it is `async`, and have it fail."""
         if self._cut is None:
             self._cut = why
-            self._context.signal._abort()
+            self.signal._abort()
             if self._scope is not None:
                 self._scope.cancel()
 
-    async def _close(self, error: BaseException | None) -> bool | None:
+    async def leave(self, error: BaseException | None = None) -> bool | None:
         """Leave what the run entered in its scope, whether it is cancelled or not."""
-        scope = self._context._scope.stack
-        if scope is None:
+        if self.stack is None:
             return False
         details = (
             (None, None, None) if error is None else (type(error), error, error.__traceback__)
         )
-        with self._pipeline.patience.shield():
-            return await scope.__aexit__(*details)
+        with self.plan.route.pipeline.patience.shield():
+            try:
+                return await self.stack.__aexit__(*details)
+            finally:
+                self.stack = None
 
-    async def _run(self) -> None:
-        spec = self._action.spec
-        middlewares = (*self._pipeline.middlewares, *spec.middlewares)
-        call = chained(middlewares, self._go_on) if middlewares else self._go_on
-        if spec.timeout is None and spec.exclusive is None:
-            await call(self._context)
-        else:
-            await self._limited(call(self._context))
+    def _call(self, context: ScheduleContext) -> Awaitable[object]:
+        route = self.plan.route
+        call = chained(route.middlewares, self._go_on) if route.middlewares else self._go_on
+        return self._limited(call(context)) if route.is_limited else call(context)
 
     async def _limited(self, call: Awaitable[object]) -> None:
         ended = anyio.Event()
-        if self._action.spec.timeout is not None:
-            self._pipeline.watch(partial(self._time, self._action.spec.timeout, ended))
+        route = self.plan.route
+        if route.action.spec.timeout is not None:
+            route.pipeline.watch(partial(self._time, route.action.spec.timeout, ended))
         try:
             with anyio.CancelScope() as self._scope:
                 if self._cut is not None:
@@ -178,59 +307,67 @@ class Request:
 
     async def _time(self, limit: int, ended: anyio.Event) -> None:
         """Cut the run short when it lasts too long; in a task of its own, which tells first."""
-        with _clocks.move_on_after(self._pipeline.clock, limit):
+        route = self.plan.route
+        with _clocks.move_on_after(route.pipeline.clock, limit):
             await ended.wait()
         if not ended.is_set():
-            self.cut_short(RunTimeoutError(self._action.name, limit))
+            self.cut_short(RunTimeoutError(route.action.name, limit))
 
     async def _go_on(self, context: ScheduleContext) -> object:
         """Do what the middlewares are around."""
-        spec = self._action.spec
-        if spec.acl or spec.rule is not None:
-            rules = self._pipeline.rules if spec.acl else ()
-            own = () if spec.rule is None else (spec.rule,)
-            await check_access((*rules, *own), context)
-        controller = await self._make_controller(context)
-        method = getattr(controller, self._action.method)
-        if inspect.iscoroutinefunction(method):
+        route = self.plan.route
+        action, factory = route.action, route.pipeline.factory
+        if route.rules:
+            await check_access(route.rules, context)
+        if factory is None:
+            controller = action.controller()
+        else:
+            controller = await _make_controller(factory, action.controller, context)
+        controller.context = context
+        method = getattr(controller, action.method)
+        # What a factory makes may be of another class.
+        if not route.is_plain if factory is None else inspect.iscoroutinefunction(method):
             return await method()
-        result = await self._call_in_thread(method)
+        result = await self._call_in_thread(method, context)
         return await result if inspect.isawaitable(result) else result
 
-    async def _make_controller(self, context: ScheduleContext) -> Controller:
-        factory = self._pipeline.factory
-        if factory is None:
-            controller: object = self._action.controller()
-        else:
-            controller = factory(self._action.controller, context)
-            if inspect.isawaitable(controller):
-                controller = await controller
-        if not isinstance(controller, Controller):
-            raise InvalidArgumentError(
-                "controller_factory",
-                controller,
-                "is not a controller",
-                fix=f"Have it return an instance of {self._action.controller.__name__}.",
-            )
-        controller.context = context
-        return controller
-
-    async def _call_in_thread(self, method: Callable[[], object]) -> object:
+    async def _call_in_thread(
+        self, method: Callable[[], object], context: ScheduleContext
+    ) -> object:
         call: ThreadCall[object] = ThreadCall(method)
-        with _clocks.hold(self._pipeline.clock):
+        with _clocks.hold(self.plan.route.pipeline.clock):
             try:
                 await call.run()
             except anyio.get_cancelled_exc_class():
-                await self._wait_patiently(call)
+                await self._wait_patiently(call, context)
         return call.result()
 
-    async def _wait_patiently(self, call: ThreadCall[object]) -> None:
+    async def _wait_patiently(self, call: ThreadCall[object], context: ScheduleContext) -> None:
         """Wait for a thread although its run is cancelled, until patience is over."""
-        signal = self._context.signal
-        signal._abort()
-        with self._pipeline.patience.shield() as scope:
+        self.signal._abort()
+        route = self.plan.route
+        with route.pipeline.patience.shield() as scope:
             if self._cut is not None:
-                await self._pipeline.ignored(self._context, self._cut)
+                await route.pipeline.ignored(context, self._cut)
             await call.wait()
         if scope.cancel_called:
-            raise RunAbortedError(self._action.name, lost=True)
+            raise RunAbortedError(route.action.name, lost=True)
+
+
+_making = threading.Lock()
+
+
+async def _make_controller(
+    factory: ControllerFactory, controller_class: type[Controller], context: ScheduleContext
+) -> Controller:
+    controller = factory(controller_class, context)
+    if inspect.isawaitable(controller):
+        controller = await controller
+    if not isinstance(controller, Controller):
+        raise InvalidArgumentError(
+            "controller_factory",
+            controller,
+            "is not a controller",
+            fix=f"Have it return an instance of {controller_class.__name__}.",
+        )
+    return controller

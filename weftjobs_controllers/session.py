@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -40,12 +39,10 @@ from weftjobs_controllers.planning import (
     moment,
     plan_action,
     synchronize,
-    text_of,
     trigger_of,
 )
 from weftjobs_controllers.reports import Reports, SkipReason, logger
-from weftjobs_controllers.requests import CutShort, Patience, Pipeline, Request
-from weftjobs_controllers.signals import AbortSignal
+from weftjobs_controllers.requests import CutShort, Patience, Pipeline, Plan, Request, Route
 
 if TYPE_CHECKING:
     from weftjobs_controllers.adapter import ScheduleAdapter
@@ -91,21 +88,22 @@ class Session:
             exit=application._fail,
         )
         self._patience = Patience()
-        self._pipeline = Pipeline(
+        pipeline = Pipeline(
+            application=application,
             middlewares=(*entrypoint._middlewares, *adapter._middlewares),
             rules=entrypoint._rules,
             factory=entrypoint._controller_factory,
             clock=self._clock,
+            token=current_token(),
             patience=self._patience,
+            describe=self._info,
             ignored=self._ignored,
             watch=self._watch,
         )
+        self._routes = {name: Route(pipeline, action) for name, action in actions.items()}
         self._locks = Locks(application, self._clock)
         self._immediate: set[Row] = set()
-        self._token = current_token()
         self._threads = anyio.CapacityLimiter(_THREADS)
-        self._plain = {name for name, action in actions.items() if _is_plain(action)}
-        self._started: Counter[str] = Counter()
         self._in_progress: set[ScheduleContext] = set()
         self._failing: dict[int, tuple[BaseException, ScheduleContext, bool]] = {}
         self._scope = anyio.CancelScope(shield=True)
@@ -115,7 +113,7 @@ class Session:
         self._ended = anyio.Event()
         self.over = anyio.Event()
         self._orphans: set[str] = set()
-        self._schedules: WeakKeyDictionary[Row, tuple[Trigger | None, str]] = WeakKeyDictionary()
+        self._plans: WeakKeyDictionary[Row, Plan] = WeakKeyDictionary()
         self._fill(adapter.jobs, stored=adapter._stored)
         self.scheduler = Scheduler(
             adapter.jobs,
@@ -245,48 +243,61 @@ class Session:
     # What the scheduler calls
 
     def _plan(self, row: Row) -> Trigger | None:
+        # Every edit of the row comes by here, but those of `last`.
+        self._plans.pop(row, None)
         name = row.get("action")
         if isinstance(name, str) and name in self._orphans:
             return None
         paused = row.get("paused")
-        spec = self._action_of(row).spec
-        # Every edit of the row comes by here, and what it says is asked for at every run.
-        self._schedules[row] = None, text_of(None)
+        route = self._routes[self._action_of(row).name]
+        spec = route.action.spec
         try:
             trigger = plan_action(row, aligned=spec.on_grid, trigger=spec.trigger)
         except InvalidScheduleError:
+            self._plans[row] = Plan.of(row, route, None)
             if paused:
                 return None
             raise
-        self._schedules[row] = trigger, text_of(trigger)
+        self._plans[row] = Plan.of(row, route, trigger)
         return None if paused else trigger
 
     async def _run(self, row: Row, run: RunContext) -> None:
         if self._application.stopping:
             run.skip()
             return
-        action = self._action_of(row)
-        if row.get("overlap"):
+        plan = self._plan_of(row)
+        if plan.overlap:
             run.release()
-        launch = run.by_hand and row in self._immediate
-        if launch:
+        request = Request(plan, row, run.due)
+        if run.by_hand and row in self._immediate:
             self._immediate.discard(row)
-        context = self._context(action, row, run.due)
+            request.at_launch = True
+        context = ScheduleContext._of(request)
         self._in_progress.add(context)
         try:
-            reason = await self._run_unless_skipped(action, context, row, run, launch=launch)
+            reason = await self._run_unless_skipped(request, context, run)
         except BaseException as error:
-            raised = self._judged(action, error)
-            told = context not in self._in_progress
-            self._failing[id(raised)] = raised, context, told
-            if raised is error:
-                raise
-            raise raised from None if isinstance(raised, RunAbortedError) else error
+            self._take_failure(plan.route.action, context, error)
+            raise
         finally:
             self._in_progress.discard(context)
         if reason is not None:
             run.skip()
             await self._reports.skipped(context.action, context.scheduled_at, reason)
+
+    def _take_failure(
+        self, action: Action, context: ScheduleContext, error: BaseException
+    ) -> None:
+        """Note which run an error is of; raise another where that says better why it failed."""
+        judged = self._judged(action, error)
+        told = context not in self._in_progress
+        self._failing[id(judged)] = judged, context, told
+        try:
+            if judged is not error:
+                raise judged from None if isinstance(judged, RunAbortedError) else error
+        finally:
+            # The errors would keep this frame alive, and it the errors.
+            del judged, error
 
     def _judged(self, action: Action, error: BaseException) -> BaseException:
         """Return what a run has failed with: an abort and an exit are given a name."""
@@ -303,74 +314,69 @@ class Session:
         return JobExitError(action.name, error)
 
     async def _run_unless_skipped(
-        self, action: Action, context: ScheduleContext, row: Row, run: RunContext, *, launch: bool
+        self, request: Request, context: ScheduleContext, run: RunContext
     ) -> SkipReason | None:
         """Run, or return why that was skipped."""
-        try:
-            return await self._run_if_due(action, context, row, run, launch=launch)
-        finally:
-            scope = context._scope.stack
-            if scope is not None:
-                # A condition may have entered something, and no run has left it.
-                with self._patience.shield():
-                    await scope.aclose()
-
-    async def _run_if_due(
-        self, action: Action, context: ScheduleContext, row: Row, run: RunContext, *, launch: bool
-    ) -> SkipReason | None:
-        due = run.due
-        if self._is_late(due):
+        if self._is_late(request.due):
             return "missed"
-        if await _is_true(action.spec.skip_if, context):
-            return "condition"
-        threads = self._threads if action.name in self._plain else None
-        if threads is not None and not await self._get_thread(threads, due):
-            return "missed"
+        route = request.plan.route
         try:
-            if self._is_late(due) or self._application.stopping:
-                return "missed"
-            if action.spec.exclusive is not None:
-                return await self._run_exclusively(action, context, row, run, launch=launch)
-            self._count(context)
-            await Request(self._pipeline, action, context).make()
+            reason = await self._get_ready(request, context) if route.may_wait else None
+            if reason is not None:
+                return reason
+            if route.is_exclusive:
+                return await self._run_exclusively(request, context, run)
+            request.start()
+            await request.make(context)
             return None
         finally:
-            if threads is not None:
-                threads.release()
+            if request.has_thread:
+                self._threads.release()
+            if request.stack is not None:
+                # A condition may have entered something, and no run has left it.
+                await request.leave()
+
+    async def _get_ready(self, request: Request, context: ScheduleContext) -> SkipReason | None:
+        """Wait for what a run needs before it starts, or return why it is skipped."""
+        route = request.plan.route
+        if await _is_true(route.action.spec.skip_if, context):
+            return "condition"
+        if route.is_plain:
+            request.has_thread = await self._get_thread(request.due)
+            if not request.has_thread:
+                return "missed"
+        return "missed" if self._is_late(request.due) or self._application.stopping else None
 
     async def _run_exclusively(
-        self, action: Action, context: ScheduleContext, row: Row, run: RunContext, *, launch: bool
+        self, request: Request, context: ScheduleContext, run: RunContext
     ) -> SkipReason | None:
         """Run with the lock of the job, or return why that was skipped."""
-        slot, longest = self._slot_of(row, run, launch=launch)
+        action = request.plan.route.action
+        slot, longest = self._slot_of(request, run)
         held = await self._locks.acquire(action, slot)
         if held is None:
             return "exclusive"
-        keep = not row.get("overlap")
+        keep = not request.plan.overlap
         try:
             if self._is_late(run.due) or self._application.stopping:
                 return "missed"
-            self._count(context)
-            context._set(lease_token=held.lease.token)
-            request = Request(self._pipeline, action, context)
+            request.start(held.lease.token)
             if keep:
-                await self._make_kept(request, action, context, held)
+                await self._make_kept(request, context, held)
                 return None
         finally:
             since = self._clock.now() - run.due
             # Counted from the planned time; a clock that was set back makes it no longer.
             await self._give_back(held, min(longest, longest - since) if keep else 0)
         # The slot is claimed, and runs of the job may overlap.
-        await request.make()
+        await request.make(context)
         return None
 
-    async def _make_kept(
-        self, request: Request, action: Action, context: ScheduleContext, held: Held
-    ) -> None:
-        keeper = Keeper(action, held, self._clock, request.cut_short)
+    async def _make_kept(self, request: Request, context: ScheduleContext, held: Held) -> None:
+        keeper = Keeper(request.plan.route.action, held, self._clock, request.cut_short)
         keeper.start(self._keepers)
         try:
-            await request.make()
+            await request.make(context)
         except LeaseLostError as error:
             if not error._told:
                 await self._ignored(context, error)
@@ -392,13 +398,13 @@ class Session:
                 continue
             return
 
-    def _slot_of(self, row: Row, run: RunContext, *, launch: bool) -> tuple[int | None, int]:
+    def _slot_of(self, request: Request, run: RunContext) -> tuple[int | None, int]:
         """Return the slot that a run claims, and how long after it its lock is held."""
-        trigger = self._trigger_of(self._action_of(row), row)
+        trigger = request.plan.trigger
         if not run.by_hand:
             following = None if trigger is None else trigger.after(run.due, run.due)
             return run.due, longest_hold(run.due, following)
-        if not launch:
+        if not request.at_launch:
             return None, 0
         following = None if trigger is None else trigger.first(run.due)
         return latest_slot(trigger, run.due), longest_hold(run.due, following)
@@ -406,34 +412,17 @@ class Session:
     def _is_late(self, due: int) -> bool:
         return self._clock.now() - due > self._grace
 
-    async def _get_thread(self, threads: anyio.CapacityLimiter, due: int) -> bool:
+    async def _get_thread(self, due: int) -> bool:
         """Wait until a thread is free, but no longer than a run may start."""
         try:
-            threads.acquire_nowait()
+            self._threads.acquire_nowait()
         except anyio.WouldBlock:
             left = max(1, due + self._grace - self._clock.now() + 1)
             with _clocks.move_on_after(self._clock, left):
-                await threads.acquire()
+                await self._threads.acquire()
                 return True
             return False
         return True
-
-    def _context(self, action: Action, row: Row, due: int) -> ScheduleContext:
-        info = self._info(action, row)
-        return ScheduleContext(
-            schedule=info.schedule,
-            scheduled_at=moment(due, self._trigger_of(action, row)),
-            run=self._started[action.name] + 1,
-            action=info,
-            application=self._application,
-            signal=AbortSignal(self._clock, self._token),
-        )
-
-    def _count(self, context: ScheduleContext) -> None:
-        """Count a run that starts; others may have started since its context was made."""
-        name = context.action.name
-        self._started[name] += 1
-        context._set(run=self._started[name])
 
     async def _failed(self, row: Row, error: Exception) -> None:
         _, context, told = self._failing.pop(id(error), (None, None, False))
@@ -470,7 +459,8 @@ class Session:
 
     def _info(self, action: Action, row: Row) -> ActionInfo:
         due = self.scheduler.next_due(row) if self.served else self._first_due(row)
-        return describe(action, *self._schedule_of(action, row), due)
+        plan = self._plan_of(row, action)
+        return describe(action, plan.trigger, plan.schedule, due)
 
     def _first_due(self, row: Row) -> int | None:
         """Return when a row will be due first if its job is launched now."""
@@ -482,16 +472,16 @@ class Session:
             return None
 
     def _trigger_of(self, action: Action, row: Row) -> Trigger | None:
-        return self._schedule_of(action, row)[0]
+        return self._plan_of(row, action).trigger
 
-    def _schedule_of(self, action: Action, row: Row) -> tuple[Trigger | None, str]:
-        """Return when a row runs, and that as text."""
-        schedule = self._schedules.get(row)
-        if schedule is None:
-            spec = action.spec
-            trigger = trigger_of(row, aligned=spec.on_grid, trigger=spec.trigger)
-            schedule = trigger, text_of(trigger)
-        return schedule
+    def _plan_of(self, row: Row, action: Action | None = None) -> Plan:
+        """Return what a row says, read as one of a job whatever job it names now."""
+        plan = self._plans.get(row)
+        if plan is None:
+            action = self._action_of(row) if action is None else action
+            trigger = trigger_of(row, aligned=action.spec.on_grid, trigger=action.spec.trigger)
+            plan = Plan.of(row, self._routes[action.name], trigger)
+        return plan
 
     def _action_of(self, row: Row) -> Action:
         action = self._find_action(row)
@@ -516,10 +506,6 @@ async def _is_true(condition: Any, context: ScheduleContext) -> bool:
         return False
     answer = condition(context)
     return bool(await answer if inspect.isawaitable(answer) else answer)
-
-
-def _is_plain(action: Action) -> bool:
-    return not inspect.iscoroutinefunction(getattr(action.controller, action.method))
 
 
 def _first_leaf(error: BaseException) -> BaseException:

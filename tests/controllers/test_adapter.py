@@ -385,6 +385,28 @@ async def test_row_of_no_job(name: Any, caplog: pytest.LogCaptureFixture) -> Non
     assert [type(error) for error in errors] == [UnknownActionError] * 2
 
 
+async def test_row_that_is_given_to_another_job() -> None:
+    """K10: its next slot runs the job that it names now, on the same schedule."""
+    runs: list[str] = []
+
+    class Jobs(Controller):
+        @schedule("1m")
+        async def one(self) -> None:
+            runs.append(f"one by {self.context.action.name}")
+
+        @schedule("1d")
+        async def other(self) -> None:
+            runs.append(f"other by {self.context.action.name}")
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("1m")
+        booted.adapter.jobs[0]["action"] = "Jobs.other"
+        await booted.clock.advance("1m")
+    assert booted.hooks.errors == []
+    assert runs == ["one by Jobs.one", "other by Jobs.other"]
+
+
 async def test_row_that_was_replaced() -> None:
     """K10: the job is what its row says, whichever row that is."""
     booted, noted = booted_every("1h")

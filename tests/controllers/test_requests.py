@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -11,6 +13,7 @@ from typing import Any
 
 import anyio
 import anyio.from_thread
+import anyio.to_thread
 import pytest
 
 from tests.controllers.booting import Booted
@@ -45,6 +48,65 @@ async def test_each_run_has_a_new_controller_and_is_told_about_itself() -> None:
     assert first.component("db") == first.context.component("db") == "connection"
     assert first.signal is first.context.signal
     assert not first.signal.aborted
+
+
+async def test_context_tells_of_its_own_run_whenever_it_is_asked() -> None:
+    """K6: what a run did not ask for is told later as it was, whatever has come since."""
+    seen: list[ScheduleContext] = []
+
+    class Jobs(Controller):
+        @schedule("1m")
+        async def job(self) -> None:
+            seen.append(self.context)
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("1m")
+        booted.adapter.jobs[0].update(every=None, cron="*/2 * * * *", tz="Asia/Shanghai")
+        await booted.clock.advance("1m")
+    first, second = seen
+    assert (first.schedule, second.schedule) == ("every 1m", "cron */2 * * * *")
+    assert first.scheduled_at.isoformat() == "2026-01-01T00:01:00+00:00"
+    assert second.scheduled_at.isoformat() == "2026-01-01T08:02:00+08:00"
+    assert (first.run, second.run) == (1, 2)
+    assert first.action is first.action
+    assert first.lease_token is None
+
+
+async def test_context_knows_nothing_else() -> None:
+    """K6: a fact that no context has is an error that names it."""
+    booted = Booted(Mistyped)
+    async with booted.application:
+        await booted.clock.advance("1m")
+    ((error, _, _),) = booted.hooks.errors
+    assert isinstance(error, AttributeError)
+    assert str(error) == "'ScheduleContext' object has no attribute 'due'"
+
+
+class Mistyped(Controller):
+    @schedule("1m")
+    async def job(self) -> None:
+        self.context.due  # type: ignore[attr-defined]  # noqa: B018
+
+
+async def test_signal_is_one_for_the_run_and_its_threads() -> None:
+    """K6, K11: a thread that a run has started hears of the abort by the same signal."""
+    signals: list[object] = []
+
+    class Jobs(Controller):
+        @schedule("1m")
+        async def job(self) -> None:
+            await anyio.to_thread.run_sync(self.look)
+            self.look()
+
+        def look(self) -> None:
+            signals.append(self.signal)
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("1m")
+    assert len(signals) == 2
+    assert signals[0] is signals[1]
 
 
 async def test_scope_is_closed_when_the_run_ends() -> None:
@@ -169,6 +231,57 @@ async def test_controller_factory_that_makes_no_controller() -> None:
     assert error.fix == "Have it return an instance of NeedsRepository."
 
 
+@pytest.mark.parametrize("kind", ["async", "plain", "timeout"])
+async def test_failed_run_is_gone_once_it_is_told(kind: str) -> None:
+    """S10: its error keeps no frames alive, and so no controller, until garbage is collected."""
+    runs: list[weakref.ref[Controller]] = []
+
+    async def fail(self: Controller) -> None:
+        runs.append(weakref.ref(self))
+        if kind == "timeout":
+            await anyio.sleep_forever()
+        raise OSError("connection lost")
+
+    def fail_in_a_thread(self: Controller) -> None:
+        runs.append(weakref.ref(self))
+        raise OSError("connection lost")
+
+    method = schedule("1m", timeout="10s")(fail_in_a_thread if kind == "plain" else fail)
+    jobs: type[Controller] = type("Jobs", (Controller,), {"job": method})
+    booted = Booted(jobs, hooked=False, adapter={"on_error": lambda *facts: None})
+    gc.disable()
+    try:
+        async with booted.application:
+            await booted.clock.advance("10m")
+            alive = [run for run in runs if run() is not None]
+    finally:
+        gc.enable()
+    assert len(runs) >= 9
+    assert len(alive) <= 1
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+async def test_controller_factory_that_makes_a_subclass(threaded: bool) -> None:
+    """K6, Z4: the method of what was made says whether it runs in a thread."""
+    threads: list[int] = []
+
+    def plain(self: Controller) -> None:
+        threads.append(threading.get_ident())
+
+    async def on_the_loop(self: Controller) -> None:
+        threads.append(threading.get_ident())
+
+    declared, made = (on_the_loop, plain) if threaded else (plain, on_the_loop)
+    jobs: type[Controller] = type("Jobs", (Controller,), {"job": schedule("1m")(declared)})
+    subclass = type("Made", (jobs,), {"job": made})
+    factory = {"controller_factory": lambda controller, context: subclass()}
+    booted = Booted(jobs, entrypoint=factory)
+    async with booted.application:
+        await booted.clock.advance("1m")
+    assert booted.hooks.errors == []
+    assert [thread != threading.get_ident() for thread in threads] == [threaded]
+
+
 def named(journal: list[str], name: str) -> Any:
     """Return a middleware that notes when it is passed."""
 
@@ -261,6 +374,28 @@ async def test_middleware_may_change_the_context_and_catch_errors() -> None:
         assert booted.adapter.jobs[0]["last"]["status"] == "ok"
     assert seen == ["at will"]
     assert booted.hooks.errors == []
+
+
+async def test_changed_context_is_of_the_same_run() -> None:
+    """K6, K7: it has the scope of the run, its signal, and what was not changed."""
+    journal: list[object] = []
+
+    async def renaming(context: ScheduleContext, call_next: Any) -> None:
+        changed = replace(context, schedule="at will")
+        await call_next(changed)
+        journal.append((changed.signal is context.signal, changed.action is context.action))
+
+    class Jobs(Controller):
+        @schedule("1m", middlewares=[renaming])
+        async def job(self) -> None:
+            self.scope.callback(journal.append, "closed")
+            journal.append((self.context.run, self.context.scheduled_at.isoformat()))
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("1m")
+    assert booted.hooks.errors == []
+    assert journal == [(1, "2026-01-01T00:01:00+00:00"), (True, True), "closed"]
 
 
 async def test_middleware_that_raises_fails_the_run() -> None:
