@@ -37,17 +37,15 @@ class Places(list[P]):
         item._position = index + self._base
         self.insert(index, item)
 
-    def take(self, index: int) -> None:
-        """Remove the item at an index that is not negative."""
+    def take(self, index: int) -> P:
+        """Remove the item at an index that is not negative, and return it."""
         if index * 2 < len(self):
             self._base += 1
-        del self[index]
+        return self.pop(index)
 
     def shift(self, old: int, new: int) -> None:
         """Move the item at one index to another."""
-        item = self[old]
-        self.take(old)
-        self.place(new, item)
+        self.place(new, self.take(old))
 
     def replace(self, low: int, high: int, items: list[P]) -> None:
         """Put other items in place of those from low up to high."""

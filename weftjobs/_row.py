@@ -69,6 +69,7 @@ class Row(MutableMapping[str, Any]):
     _array: Owner | None
     _fields: dict[str, Any]
     _position: int
+    """Where the array last saw it; set when it comes into one."""
 
     def __init__(
         self,
@@ -78,7 +79,6 @@ class Row(MutableMapping[str, Any]):
     ) -> None:
         self._fields = more if fields is _NO_FIELDS else {**_read(fields), **more}
         self._array = None
-        self._position = 0
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
@@ -144,7 +144,8 @@ class Row(MutableMapping[str, Any]):
             lock.release()
 
     def __setitem__(self, key: str, value: Any) -> None:
-        _check_key(key)
+        if type(key) is not str:
+            _check_key(key)
         lock = self._hold()
         try:
             array, fields = self._array, self._fields

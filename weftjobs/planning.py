@@ -35,14 +35,15 @@ def plan_row(row: Row, *, origin: Instant | None = None) -> Trigger:
         InvalidScheduleError: When the row cannot be scheduled; the message names the field.
         JobsError: `invalid`, when it is not a `Row`.
     """
-    check_row(row)
+    if type(row) is not Row:
+        check_row(row)
     field: Callable[[str], Any] = row._fields.get
     at, every, cron = field("at"), field("every"), field("cron")
     if (at is not None) + (every is not None) + (cron is not None) != 1:
         raise _not_one(at, every, cron)
     if every is not None:
         # Rows often share an interval: equal triggers are one object, made once.
-        shareable = type(every) is int and isinstance(origin, int | None)
+        shareable = type(every) is int and (origin is None or type(origin) is int)
         return _shared(every, origin) if shareable else Every(every, origin)
     if at is not None:
         return At(at)

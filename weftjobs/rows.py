@@ -304,9 +304,8 @@ class ObservableArray(MutableSequence[Row]):
         if commits.guards and not commits.marks:
             with _Block(self):
                 return self._remove(index)
-        row = self._rows[index]
+        row = self._rows.take(index)
         fields = self._let_go(row)
-        self._rows.take(index)
         change = _change(("removed", row, index, None, None, None))
         return commits.emit((change,), (self._put_back, index, row, fields))
 
@@ -360,7 +359,8 @@ class ObservableArray(MutableSequence[Row]):
     # Whose a row is
 
     def _adopt(self, row: Row) -> None:
-        check_row(row)
+        if type(row) is not Row:
+            check_row(row)
         with loose:
             free = row._array is None
             if free:

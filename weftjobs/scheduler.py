@@ -85,6 +85,7 @@ class Scheduler:
         self._timers: Timers[Row] = Timers()
         self._triggers: dict[Row, Trigger | None] = {}
         self._problems: dict[Row, tuple[type, str]] = {}
+        self._checked: type | None = None
         self._waiting: dict[Row, int] = {}
         self._state: Literal["new", "running", "stopped"] = "new"
         self._nap: anyio.CancelScope | None = None
@@ -238,18 +239,22 @@ class Scheduler:
 
     def _follow(self, commit: tuple[Change, ...]) -> None:
         for kind, row, _, key, _, new in commit:
-            if key == "last":
-                if not self._runs.writes(row, MISSING if kind == "deleted" else new):
-                    self._look_at_last(row)
-            elif kind == "removed":
-                self._forget(row)
-            elif kind == "inserted" or key is not None:
+            if key is None:
+                if kind == "inserted":
+                    self._look_at(row)
+                elif kind == "removed":
+                    self._forget(row)
+            elif key != "last":
                 self._look_at(row)
+            elif not self._runs.writes(row, MISSING if kind == "deleted" else new):
+                self._look_at_last(row)
 
     def _forget(self, row: Row) -> None:
-        if self._triggers.pop(row, MISSING) is not MISSING:
+        if self._triggers.pop(row, None) is not None:
             self._timers.disarm(row)
+        if self._waiting:
             self._waiting.pop(row, None)
+        if self._problems:
             self._problems.pop(row, None)
 
     def _look_at(self, row: Row) -> None:
@@ -257,8 +262,9 @@ class Scheduler:
         before = self._triggers.get(row)
         try:
             trigger = self._plan(row)
-            if trigger is not None:
+            if type(trigger) is not self._checked and trigger is not None:
                 _check_trigger(trigger)
+                self._checked = type(trigger)
             same = before is not None and trigger == before
         except Exception as error:
             self._refuse(row, error)
@@ -288,7 +294,7 @@ class Scheduler:
         if self._waiting:
             self._waiting.pop(row, None)
         slot = self._ask(row, trigger, None, self._clock.now())
-        if slot is None or self._is_done(row, trigger, slot):
+        if slot is None or ("last" in row._fields and self._is_done(row, trigger, slot)):
             self._timers.disarm(row)
         else:
             self._timers.arm(row, slot)
