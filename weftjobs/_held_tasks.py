@@ -111,7 +111,6 @@ class AsyncioTasks(HeldTasks):
         self._task_class(self._hold(), loop=self._loop, context=self._context.copy())
 
     async def _hold(self) -> None:
-        failure: BaseException | None = None
         try:
             with self._scope_class() as scope:
                 self._scopes.add(scope)
@@ -124,14 +123,14 @@ class AsyncioTasks(HeldTasks):
         except self._cancelled_class:
             # Who cancels one task of a group the native way ends the group.
             self._group.cancel_scope.cancel()
-            raise
-        except GeneratorExit:
+            self._end()
             raise
         except BaseException as error:
-            failure = error
-        finally:
-            self._end(failure)
-            del failure
+            if isinstance(error, GeneratorExit) and not self._loop.is_running():
+                raise  # the event loop is gone, and with it who could be told
+            self._end(error)
+        else:
+            self._end()
 
     async def _keep(self) -> None:
         try:
@@ -162,16 +161,15 @@ class TrioTasks(HeldTasks):
         self._context.run(self._start_soon, self._hold)
 
     async def _hold(self) -> None:
-        failure: BaseException | None = None
         try:
             await self._work()
         except (self._cancelled_class, GeneratorExit):
+            self._end()
             raise
         except BaseException as error:
-            failure = error
-        finally:
-            self._end(failure)
-            del failure
+            self._end(error)
+        else:
+            self._end()
 
     async def _keep(self) -> None:
         async with self._nursery as nursery:

@@ -184,7 +184,7 @@ async def test_several_failures_at_one_instant_without_a_handler() -> None:
 
 
 @BACKENDS
-@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_exit_and_interrupt_come_out(backend: str, kind: type[BaseException]) -> None:
     """S7: what means to end the program ends it, and is on record as failed."""
     row = Row(at=START)
