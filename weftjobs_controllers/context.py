@@ -5,13 +5,16 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from weftjobs_controllers.actions import ActionInfo
 from weftjobs_controllers.signals import AbortSignal
 
 if TYPE_CHECKING:
     from weftjobs_controllers.application import Application
+
+
+T = TypeVar("T")
 
 
 class Source:
@@ -74,13 +77,22 @@ class ScheduleContext:
     @property
     def scope(self) -> AsyncExitStack:
         """What is entered here is left when the run ends, whatever happened."""
-        if self._source.stack is None:
-            self._source.stack = AsyncExitStack()
-        return self._source.stack
+        source = self._source
+        return source.stack or keep_first(source, "stack", AsyncExitStack())
 
     def component(self, name: str) -> Any:
         """Return a component of the application that has started; see `Controller.component`."""
         return self.application.component(name)
+
+
+def keep_first(holder: object, name: str, value: T) -> T:
+    """Set an attribute unless it has been set, in one step, and return what it is.
+
+    Threads that make something at the same time so get the same. A lock would do as well, but
+    for a signal handler, which may ask while the code that it interrupts has the lock.
+    """
+    kept: T = vars(holder).setdefault(name, value)
+    return kept
 
 
 _FACTS = {each.name for each in fields(ScheduleContext) if not each.name.startswith("_")}

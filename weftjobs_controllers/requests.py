@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from weftjobs_controllers import _clocks
 from weftjobs_controllers._threads import ThreadCall
 from weftjobs_controllers.access import Rule, check_access
 from weftjobs_controllers.actions import Action, ActionInfo
-from weftjobs_controllers.context import ScheduleContext, Source
+from weftjobs_controllers.context import ScheduleContext, Source, keep_first
 from weftjobs_controllers.controller import Controller
 from weftjobs_controllers.errors import (
     InvalidArgumentError,
@@ -109,7 +108,8 @@ class Route:
         pipeline: What it has in common with other jobs.
         middlewares: All that its runs pass, the first one outermost.
         rules: All that are asked.
-        is_plain: Whether the method is called in a thread.
+        function: The method, as the class has it.
+        is_plain: Whether that is called in a thread.
         is_exclusive: Whether a run needs a lock.
         is_limited: Whether a run may be cut short.
         may_wait: Whether a run that is due may wait before it starts.
@@ -123,7 +123,8 @@ class Route:
         self.pipeline = pipeline
         self.middlewares = (*pipeline.middlewares, *spec.middlewares)
         self.rules: tuple[Rule, ...] = (*pipeline.rules, *own) if spec.acl else own
-        self.is_plain = not inspect.iscoroutinefunction(getattr(action.controller, action.method))
+        self.function = getattr(action.controller, action.method)
+        self.is_plain = not inspect.iscoroutinefunction(self.function)
         self.is_exclusive = spec.exclusive is not None
         self.is_limited = spec.timeout is not None or self.is_exclusive
         self.may_wait = self.is_plain or spec.skip_if is not None
@@ -159,13 +160,12 @@ class Request(Source):
         plan: What the row said when the run was due.
         row: The row.
         due: The planned time, in ms since the epoch.
-        number: The number of the run; `None` before it starts.
+        run: The number of the run; before it starts, the one that it would have had at once.
         lease_token: The fencing token of an exclusive run.
         at_launch: Whether it is the run that the launch of its job set off.
         has_thread: Whether a thread is kept free for it.
     """
 
-    number: int | None = None
     lease_token: int | None = None
     at_launch = False
     has_thread = False
@@ -178,6 +178,7 @@ class Request(Source):
         self.plan = plan
         self.row = row
         self.due = due
+        self.run = plan.route.runs + 1
 
     # What the context tells
 
@@ -192,17 +193,12 @@ class Request(Source):
         return moment(self.due, self.plan.trigger)
 
     @property
-    def run(self) -> int:
-        """The number of the run; before it starts the one that it will have as things are."""
-        return self.plan.route.runs + 1 if self.number is None else self.number
-
-    @property
     def action(self) -> ActionInfo:
         """The job, as it is when it is first asked for."""
-        if self._action is None:
-            route = self.plan.route
-            self._action = route.pipeline.describe(route.action, self.row)
-        return self._action
+        if self._action is not None:
+            return self._action
+        route = self.plan.route
+        return keep_first(self, "_action", route.pipeline.describe(route.action, self.row))
 
     @property
     def application(self) -> Application:
@@ -212,12 +208,10 @@ class Request(Source):
     @property
     def signal(self) -> AbortSignal:
         """Tells the run that it should end."""
-        # There must be one only, although a thread asks while the event loop aborts the run.
-        with _making:
-            if self._signal is None:
-                pipeline = self.plan.route.pipeline
-                self._signal = AbortSignal(pipeline.clock, pipeline.token)
+        if self._signal is not None:
             return self._signal
+        pipeline = self.plan.route.pipeline
+        return keep_first(self, "_signal", AbortSignal(pipeline.clock, pipeline.token))
 
     # Its life
 
@@ -225,7 +219,7 @@ class Request(Source):
         """Count the run; others of the job may have started since it was due."""
         route = self.plan.route
         route.runs += 1
-        self.number = route.runs
+        self.run = route.runs
         self.lease_token = lease_token
 
     async def make(self, context: ScheduleContext) -> None:
@@ -277,7 +271,7 @@ class Request(Source):
             try:
                 return await self.stack.__aexit__(*details)
             finally:
-                self.stack = None
+                del self.stack
 
     def _call(self, context: ScheduleContext) -> Awaitable[object]:
         route = self.plan.route
@@ -320,13 +314,19 @@ class Request(Source):
         if route.rules:
             await check_access(route.rules, context)
         if factory is None:
-            controller = action.controller()
+            controller: object = action.controller()
         else:
-            controller = await _make_controller(factory, action.controller, context)
+            controller = factory(action.controller, context)
+            if inspect.isawaitable(controller):
+                controller = await controller
+        if not isinstance(controller, Controller):
+            raise _not_a_controller(controller, action.controller)
         controller.context = context
         method = getattr(controller, action.method)
-        # What a factory makes may be of another class.
-        if not route.is_plain if factory is None else inspect.iscoroutinefunction(method):
+        # A factory may make one of another class, and anybody may put something in its place.
+        known = getattr(method, "__func__", None) is route.function
+        is_plain = route.is_plain if known else not inspect.iscoroutinefunction(method)
+        if not is_plain:
             return await method()
         result = await self._call_in_thread(method, context)
         return await result if inspect.isawaitable(result) else result
@@ -354,20 +354,10 @@ class Request(Source):
             raise RunAbortedError(route.action.name, lost=True)
 
 
-_making = threading.Lock()
-
-
-async def _make_controller(
-    factory: ControllerFactory, controller_class: type[Controller], context: ScheduleContext
-) -> Controller:
-    controller = factory(controller_class, context)
-    if inspect.isawaitable(controller):
-        controller = await controller
-    if not isinstance(controller, Controller):
-        raise InvalidArgumentError(
-            "controller_factory",
-            controller,
-            "is not a controller",
-            fix=f"Have it return an instance of {controller_class.__name__}.",
-        )
-    return controller
+def _not_a_controller(made: object, controller_class: type[Controller]) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "controller_factory",
+        made,
+        "is not a controller",
+        fix=f"Have it return an instance of {controller_class.__name__}.",
+    )

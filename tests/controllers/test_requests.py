@@ -18,6 +18,7 @@ import pytest
 
 from tests.controllers.booting import Booted
 from weftjobs_controllers import (
+    AbortSignal,
     Controller,
     InvalidArgumentError,
     ScheduleContext,
@@ -229,6 +230,97 @@ async def test_controller_factory_that_makes_no_controller() -> None:
     assert isinstance(error, InvalidArgumentError)
     assert str(error) == "controller_factory: None is not a controller"
     assert error.fix == "Have it return an instance of NeedsRepository."
+
+
+async def test_signal_that_is_asked_for_while_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K6, Z4: a signal handler may ask at any moment, and gets the one that the run has."""
+    seen: list[object] = []
+    asked: list[ScheduleContext] = []
+
+    class Slow(AbortSignal):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            if asked:
+                seen.append(asked.pop().signal)
+
+    class Jobs(Controller):
+        @schedule("1m")
+        async def job(self) -> None:
+            asked.append(self.context)
+            seen.append(self.signal)
+            seen.append(self.signal)
+
+    monkeypatch.setattr("weftjobs_controllers.requests.AbortSignal", Slow)
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("1m")
+    assert booted.hooks.errors == []
+    assert len(seen) == 3
+    assert len(set(seen)) == 1
+
+
+@pytest.mark.parametrize("put", ["on the class", "on the instance"])
+async def test_method_that_is_replaced_by_a_plain_function(put: str) -> None:
+    """K6, Z4: what is put in place of an async method, as tests do, runs in a thread."""
+    threads: list[int] = []
+
+    def replacement(*arguments: object) -> None:
+        threads.append(threading.get_ident())
+
+    class Jobs(Controller):
+        def __init__(self) -> None:
+            if put == "on the instance":
+                vars(self)["job"] = replacement
+
+        @schedule("1m")
+        async def job(self) -> None:
+            raise AssertionError("it has been replaced")
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        if put == "on the class":
+            Jobs.job = replacement  # type: ignore[assignment,method-assign]
+        await booted.clock.advance("1m")
+    assert booted.hooks.errors == []
+    assert len(threads) == 1
+    assert threads != [threading.get_ident()]
+
+
+async def test_number_of_a_skipped_run_stays_what_it_was() -> None:
+    """K6: a run that did not start keeps the number that it would have had."""
+    kept: list[ScheduleContext] = []
+
+    def skip(context: ScheduleContext) -> bool:
+        kept.append(context)
+        return len(kept) == 1
+
+    class Jobs(Controller):
+        @schedule("1m", skip_if=skip)
+        async def job(self) -> None:
+            pass
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("4m")
+    assert [context.run for context in kept] == [1, 1, 2, 3]
+
+
+async def test_controller_class_that_makes_something_else() -> None:
+    """K6, Z3: what is no controller is an error that says so."""
+
+    class Jobs(Controller):
+        def __new__(cls) -> Any:
+            return 5
+
+        @schedule("1m")
+        async def job(self) -> None:
+            pass
+
+    booted = Booted(Jobs)
+    async with booted.application:
+        await booted.clock.advance("1m")
+    ((error, _, _),) = booted.hooks.errors
+    assert isinstance(error, InvalidArgumentError)
 
 
 @pytest.mark.parametrize("kind", ["async", "plain", "timeout"])
