@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
+from weftjobs._loop import cancelled_from_outside
+
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -62,6 +64,10 @@ class HeldTasks:
             self._count += 1
             self._spawn()
 
+    def are_cancelled(self) -> bool:
+        """Return whether a cancellation that comes up in a task of these is that of the group."""
+        return True
+
     def close(self) -> None:
         """Let the task group end once the tasks have."""
         self._closed = True
@@ -110,6 +116,15 @@ class AsyncioTasks(HeldTasks):
         # Not by the task factory of the loop: an eager one would begin right here.
         self._task_class(self._hold(), loop=self._loop, context=self._context.copy())
 
+    def are_cancelled(self) -> bool:
+        """Return whether a cancellation that comes up in a task of these is that of the group.
+
+        Anybody may cancel an asyncio task the native way, or await one that was cancelled.
+        """
+        return self._cancelled or (
+            self._over and cancelled_from_outside(self._group.cancel_scope.cancel_called)
+        )
+
     async def _hold(self) -> None:
         try:
             with self._scope_class() as scope:
@@ -121,7 +136,7 @@ class AsyncioTasks(HeldTasks):
                 finally:
                     self._scopes.discard(scope)
         except self._cancelled_class:
-            # Who cancels one task of a group the native way ends the group.
+            # Who cancels a task of a group the native way, while no run is in it, ends the group.
             self._group.cancel_scope.cancel()
             self._end()
             raise

@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from weftjobs._held_tasks import AsyncioTasks, Event, HeldTasks, TrioTasks
-from weftjobs._loop import cancelled_from_outside, on_asyncio
+from weftjobs._loop import on_asyncio
 from weftjobs.clock import Clock, Turn, hold, wait
 from weftjobs.errors import cut, shown
 from weftjobs.rows import MISSING, ObservableArray, Row, Subscriptions, swap
@@ -352,7 +352,11 @@ class Runs:
 
     def _judged(self, context: RunContext, error: BaseException) -> BaseException:
         """Return what a run has failed with; raise what is meant for the task that it is in."""
-        if isinstance(error, Exception) or self._is_foreign(error):
+        if isinstance(error, Exception):
+            return error
+        if self._is_foreign(error):
+            # The task itself may have been cancelled, and counts that: it is to be retired.
+            _cancelled.set(True)
             return error
         self._end(context, error)
         raise error
@@ -450,10 +454,9 @@ class Runs:
         self._waiting.clear()
 
     def _is_foreign(self, error: BaseException) -> bool:
-        """Return whether this is a cancellation that was not meant for the task it came up in."""
-        return isinstance(error, anyio.get_cancelled_exc_class()) and not cancelled_from_outside(
-            self._tasks.cancel_scope.cancel_called
-        )
+        """Return whether this is a cancellation, but not that of the scheduler."""
+        cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+        return cancelled and not self._held.are_cancelled()
 
     async def tell_failed(self, row: Row, error: BaseException) -> None:
         """Hand an error to the handler; without one, raise it where nothing catches it."""
@@ -475,6 +478,9 @@ class Runs:
                 raise RuntimeError("a handler awaited something that was cancelled") from error
             raise
 
+
+_cancelled: ContextVar[bool] = ContextVar("weftjobs_cancelled_run", default=False)
+"""Set where a run was cancelled and the scheduler was not."""
 
 _current: ContextVar[RunContext | _Report | None] = ContextVar(
     "weftjobs_current_run", default=None

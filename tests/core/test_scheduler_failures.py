@@ -237,6 +237,32 @@ async def test_foreign_cancellation_is_a_failure() -> None:
     assert len(journal.failures) == 3
 
 
+async def test_run_that_cancels_its_own_task_is_a_failure() -> None:
+    """S7: asyncio's own way of cancelling a run ends that run, and no other."""
+    native_future()
+    import asyncio  # noqa: TID251 - only there a task is cancelled so
+
+    journal = Journal()
+    cancelling: list[int] = []
+
+    async def run(job: Row, context: RunContext) -> None:
+        journal.note(job, context)
+        task = asyncio.current_task()
+        assert task is not None
+        cancelling.append(task.cancelling())
+        if job["name"] == "bad":
+            task.cancel()
+            await anyio.sleep_forever()
+
+    jobs = ObservableArray([Row(name=name, every="1h") for name in ("bad", "good")])
+    async with Scheduler(jobs, run, clock=journal.clock, failed=journal.failed):
+        await journal.clock.advance("3h")
+    assert [name for name, _ in journal.ran] == ["bad", "good"] * 3
+    assert [name for name, _ in journal.failures] == ["bad"] * 3
+    assert cancelling == [0] * 6
+    assert [row["last"]["status"] for row in jobs] == ["failed", "ok"]
+
+
 async def test_foreign_cancellation_without_a_handler() -> None:
     """S7: without a handler it comes out as well, and does not end in silence."""
     native_future()
