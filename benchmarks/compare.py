@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from benchmarks.tables import TABLES, Figure, Table
@@ -39,7 +39,12 @@ def main() -> None:
     unknown = set(given.workloads) - set(TABLES)
     if unknown:
         parser.error(f"no such workload: {', '.join(sorted(unknown))}")
-    print(facts(given.rounds))
+    if given.rounds < 1:
+        parser.error(f"--rounds: {given.rounds} is less than 1")
+    try:
+        print(facts(given.rounds))
+    except PackageNotFoundError as error:
+        parser.error(f"{error.name} is not installed: pip install '.[benchmark]'")
     for workload in given.workloads or TABLES:
         table = TABLES[workload]
         rounds = measure(workload, table, given.rounds)

@@ -168,6 +168,8 @@ def main() -> None:
     parser.add_argument("--virtual", action="store_true", help="on virtual time instead")
     parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
     given = parser.parse_args()
+    if given.minutes <= 0:
+        parser.error(f"--minutes: {given.minutes:g} is not more than 0")
     work = virtual if given.virtual else partial(soak, given.minutes)
     anyio.run(work, backend=given.backend)
 
